@@ -1,0 +1,49 @@
+# make demo  - set up, then run the example plain and under `codedag run`, and compare every batch
+# make test  - set up, then lint and test
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.ready
+SEED ?= $(shell date +%j%H%M)
+
+.PHONY: setup demo test test-full lint format bench wheel schemas clean
+
+setup: $(STAMP)
+
+$(STAMP): constraints.txt pyproject.toml setup.py src/codedag/instrument/_site.c
+	@scripts/system_packages.sh
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt setuptools wheel
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[all,dev]'
+	@touch $@
+
+demo: setup
+	$(BIN)/python scripts/demo.py
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Everything short, and a slice of the long suites chosen by a seed that is printed (repeat with SEED=...).
+test: lint
+	$(BIN)/python -m pytest -n 2 --seed $(SEED)
+
+test-full: lint
+	$(BIN)/python -m pytest -n 2 --seed $(SEED) --full
+
+bench: setup
+	$(BIN)/python bench/run.py
+
+wheel: setup
+	$(BIN)/python -m build --no-isolation --wheel --outdir dist .
+
+schemas: setup
+	$(BIN)/python scripts/write_schemas.py
+
+clean:
+	rm -rf .venv build dist src/*.egg-info

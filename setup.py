@@ -1,0 +1,34 @@
+"""Builds the C extension; without a compiler the package still installs and says so."""
+
+import sys
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+
+class BuildOrSayWhyNot(build_ext):
+    """Turns a failed build of the extension into a loud warning: the plain-Python twin takes over."""
+
+    def build_extension(self, ext: Extension) -> None:
+        try:
+            super().build_extension(ext)
+        except Exception as error:  # any compiler failure means the same thing here
+            print(
+                f"codedag: C extension {ext.name} was NOT built ({error}).\n"
+                "codedag: the plain-Python twin will be used: same graphs and results, slower tracing,\n"
+                "codedag: and frames of CodeDAG are visible to the program. `codedag doctor` says which one runs.",
+                file=sys.stderr,
+            )
+
+
+setup(
+    ext_modules=[
+        Extension(
+            "codedag.instrument._site",
+            ["src/codedag/instrument/_site.c"],
+            extra_compile_args=[] if sys.platform == "win32" else ["-O2", "-std=c11"],
+            optional=True,
+        )
+    ],
+    cmdclass={"build_ext": BuildOrSayWhyNot},
+)

@@ -1,0 +1,47 @@
+"""The rotating seed: `make test` runs a slice of the suites marked `long`, `--full` runs all of them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+SLICE = 0.2
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seed", type=int, default=0, help="seed of the slice of the long suites and of random cases")
+    parser.addoption("--full", action="store_true", help="run the long suites whole")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    whole = "whole" if config.getoption("--full") else f"a {SLICE:.0%} slice"
+    return f"seed {config.getoption('--seed')} (repeat with --seed), long suites: {whole}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--full"):
+        return
+    seed = config.getoption("--seed")
+    keep, drop = [], []
+    for item in items:
+        long = item.get_closest_marker("long") is not None
+        chosen = not long or random.Random(f"{seed}:{item.nodeid}").random() < SLICE
+        (keep if chosen else drop).append(item)
+    if drop:
+        config.hook.pytest_deselected(items=drop)
+        items[:] = keep
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """The printed seed of this test run."""
+    return int(request.config.getoption("--seed"))
+
+
+@pytest.fixture(autouse=True)
+def codedag_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch):
+    """Every test has a CodeDAG home of its own, so that none touches the user's."""
+    home = tmp_path_factory.mktemp("codedag-home")
+    monkeypatch.setenv("CODEDAG_HOME", str(home))
+    return home
