@@ -1,0 +1,57 @@
+"""The graph, costs, machine, plan and report: the types that every room passes on, and their files."""
+
+from codedag.ir.check import check
+from codedag.ir.costs import Alternative, CostRow, CostTable
+from codedag.ir.errors import BadFile, BadGraph, BadScript, CannotWrite, CodedagError
+from codedag.ir.files import write_atomically
+from codedag.ir.graph import Carried, Edge, Graph, GraphBuilder, Op
+from codedag.ir.machine import Link, Machine, Pu
+from codedag.ir.places import cache_dir, data_dir
+from codedag.ir.plan import Decision, Move, Placement, Plan, Source, Step, Transfer
+from codedag.ir.report import Change, Declined, Proof, Report
+from codedag.ir.run import RunInfo
+from codedag.ir.store import FILE_NAMES, RunDirectory, load, save
+from codedag.ir.verdict import Accepted, No, Verdict, Yes
+
+__all__ = [
+    "FILE_NAMES",
+    "Accepted",
+    "Alternative",
+    "BadFile",
+    "BadGraph",
+    "BadScript",
+    "CannotWrite",
+    "Carried",
+    "Change",
+    "CodedagError",
+    "CostRow",
+    "CostTable",
+    "Decision",
+    "Declined",
+    "Edge",
+    "Graph",
+    "GraphBuilder",
+    "Link",
+    "Machine",
+    "Move",
+    "No",
+    "Op",
+    "Placement",
+    "Plan",
+    "Proof",
+    "Pu",
+    "Report",
+    "RunDirectory",
+    "RunInfo",
+    "Source",
+    "Step",
+    "Transfer",
+    "Verdict",
+    "Yes",
+    "cache_dir",
+    "check",
+    "data_dir",
+    "load",
+    "save",
+    "write_atomically",
+]

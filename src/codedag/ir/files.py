@@ -11,7 +11,7 @@ from codedag.ir.errors import CannotWrite
 
 
 def write_atomically(path: Path, chunks: bytes | Iterable[bytes]) -> None:
-    """Writes a file through a temporary neighbour and a rename; raises CannotWrite and leaves nothing behind."""
+    """Writes through a temporary neighbour and a rename; raises CannotWrite and leaves nothing behind."""
     parts = (chunks,) if isinstance(chunks, bytes) else chunks
     temporary = ""
     try:
@@ -20,8 +20,8 @@ def write_atomically(path: Path, chunks: bytes | Iterable[bytes]) -> None:
         with os.fdopen(handle, "wb") as out:
             for part in parts:
                 out.write(part)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
     except OSError as error:
         _forget(temporary)
         raise CannotWrite(
@@ -36,6 +36,6 @@ def write_atomically(path: Path, chunks: bytes | Iterable[bytes]) -> None:
 def _forget(temporary: str) -> None:
     if temporary:
         try:
-            os.unlink(temporary)
+            Path(temporary).unlink()
         except OSError:
             pass

@@ -1,0 +1,1 @@
+"""Loop nests made for this machine: generated, compiled, proven elsewhere, then used."""

@@ -1,0 +1,87 @@
+"""Finding what could be changed: chains of element-wise operations, and calls with a known substitute."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from codedag.backends.elementwise import MAP, PACK, role_of
+from codedag.backends.registry import Substitution, find
+from codedag.instrument.program import InstrumentedFile
+from codedag.migrate.chain import Link as ChainLink
+from codedag.trace.recorder import Template
+
+
+@dataclass(frozen=True, slots=True)
+class FoundChain:
+    """A chain in one function: its operations in order, and the sites that run between them."""
+
+    links: tuple[ChainLink, ...]
+    between: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCall:
+    """A call with a known substitute."""
+
+    site: int
+    substitution: Substitution
+
+
+def names_by_site(templates: list[Template]) -> dict[int, set[str]]:
+    """The names under which each site was seen."""
+    names: dict[int, set[str]] = defaultdict(set)
+    for template in templates:
+        if template.kind not in ("region", "source"):
+            names[template.site.info.index].add(template.name)
+    return names
+
+
+def chains(file: InstrumentedFile, owner: str, templates: list[Template]) -> list[FoundChain]:
+    """The chains of one function that start from a uint8 array, longest first in source order."""
+    names = {site: next(iter(seen)) for site, seen in names_by_site(templates).items() if len(seen) == 1}
+    starts = {t.site.info.index for t in templates if "uint8[" in t.in_sig}
+    step = {link.source: link for link in file.links if file.infos[link.source].owner == owner}
+    taken: set[int] = set()
+    found = []
+    for first in sorted(starts & names.keys()):
+        role = role_of(names[first])
+        if first in taken or role is None or role.kind != MAP or role.in_place:
+            continue
+        links = [ChainLink(file.sites[first], names[first], None)]
+        here = first
+        while (link := step.get(here)) is not None and role_of(names.get(link.target, ""), link.operand) is not None:
+            here = link.target
+            links.append(ChainLink(file.sites[here], names[here], link.operand))
+        links = _trimmed(links)
+        if _worth(links):
+            taken |= {link.site.info.index for link in links}
+            found.append(FoundChain(tuple(links), between(links)))
+    return found
+
+
+def _trimmed(links: list[ChainLink]) -> list[ChainLink]:
+    """The chain without a tail that only looks at its result from another side: that costs nothing as it is."""
+    while links and not (links[-1].role.kind == MAP or links[-1].role.copies):
+        links = links[:-1]
+    return links
+
+
+def _worth(links: list[ChainLink]) -> bool:
+    moving = [link for link in links if link.role.kind == MAP or (link.role.kind == PACK and link.role.copies)]
+    return len(moving) >= 2
+
+
+def between(links: list[ChainLink]) -> tuple[int, ...]:
+    numbers = [link.site.info.index for link in links]
+    return tuple(sorted(set(range(numbers[0], numbers[-1])) - set(numbers)))
+
+
+def calls(file: InstrumentedFile, owner: str, templates: list[Template]) -> list[FoundCall]:
+    """The calls of one function for which the registry has a substitute."""
+    found = []
+    for site, names in sorted(names_by_site(templates).items()):
+        if len(names) == 1 and file.infos[site].owner == owner:
+            for substitution in find(next(iter(names)))[:1]:
+                found.append(FoundCall(site, substitution))
+    return found

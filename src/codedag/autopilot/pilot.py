@@ -1,0 +1,252 @@
+"""The pilot of one running program: observe each function, plan it, put it on trial, switch, and at the end restore.
+
+Observation is per function: once a function's operations have been seen often enough, it is settled, planned in a
+background thread and given lean code, while other functions (the training loop after the data preparation) are still
+being observed.  The program never waits for any of this.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from codedag.autopilot import find
+from codedag.backends.effects import Effects
+from codedag.backends.proof import proven_here
+from codedag.backends.registry import EXACT
+from codedag.instrument import sites as site_module
+from codedag.instrument.program import InstrumentedFile, Program
+from codedag.instrument.sites import PASS, RECORD
+from codedag.ir import Move, Plan
+from codedag.ir.verdict import No
+from codedag.migrate.chain import Chain
+from codedag.migrate.chain import Link as ChainLink
+from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.kernels import Shelf
+from codedag.migrate.substitute import Substitute
+from codedag.migrate.trial import Trial
+from codedag.trace.recorder import Recorder, Template, shown_path
+
+OBSERVE = 40  # executions of one operation after which its function has been seen enough
+FEW, LONG = 6, 1.5  # or this many, if they took so many seconds
+SCALAR = 5_000  # executions without data after which a function is left alone
+TICK = 0.2  # seconds between looks at functions that move no data
+
+Function = tuple[str, str]  # file and qualified name
+
+
+@dataclass(slots=True)
+class Applied:
+    """A change on trial in the running program."""
+
+    kind: str
+    path: str
+    owner: str
+    sites: list[int]
+    names: list[str]
+    trial: Trial
+    variant: str
+
+    def lines(self, file: InstrumentedFile) -> tuple[int, int]:
+        """First and last source line of the change."""
+        infos = [file.infos[index] for index in self.sites]
+        return min(i.line for i in infos), max(i.end_line for i in infos)
+
+
+@dataclass(slots=True)
+class Refused:
+    """A change that was considered and not made."""
+
+    what: str
+    where: str
+    reason: str
+
+
+@dataclass(slots=True)
+class _Watch:
+    started: float
+    settled: bool = False
+
+
+@dataclass(slots=True)
+class Pilot:
+    """Everything that happens to one program between its first and its last line."""
+
+    program: Program
+    observe_only: bool = False
+    plan: Plan | None = None
+    recorder: Recorder = field(init=False)
+    shelf: Shelf = field(default_factory=Shelf)
+    applied: list[Applied] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    switched_at: float | None = None
+    started_at: float = 0.0
+    forked: int = 0
+    _effects: Effects = field(default_factory=Effects)
+    _watches: dict[Function, _Watch] = field(default_factory=dict)
+    _inbox: queue.Queue[Function | None] = field(default_factory=queue.Queue)
+    _thread: threading.Thread | None = None
+    _pid: int = field(default_factory=os.getpid)
+
+    def __post_init__(self) -> None:
+        self.recorder = Recorder(self.program.names, self._saw)
+
+    # -- the life of a run
+
+    def start(self) -> None:
+        """Begins to observe (or, with a plan, to apply it) and starts the planning thread."""
+        self.started_at = time.perf_counter()
+        os.register_at_fork(after_in_child=self._in_child, before=self._before_fork)
+        if self.plan is not None:
+            self.program.prepare = self._from_plan
+            return
+        site_module.native.start(self.recorder, self.program.names)
+        self._thread = threading.Thread(target=self._work, name="codedag-pilot", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> int:
+        """Ends everything and puts every function back; the number of functions that had to be changed."""
+        site_module.native.stop()
+        if self._thread is not None:
+            self._inbox.put(None)
+            self._thread.join(5)
+        failure = site_module.native.failure()
+        if failure:
+            self.notes.append(f"observation ended early: {failure}")
+        return self.program.restore()
+
+    def owns_this_process(self) -> bool:
+        """Whether this is the process that the pilot started in, not a fork of it."""
+        return os.getpid() == self._pid
+
+    def _before_fork(self) -> None:
+        self.forked += 1
+
+    def _in_child(self) -> None:
+        """A forked worker keeps what is already switched and is not observed."""
+        site_module.native.stop()
+        self._thread = None
+
+    # -- observing (called for every recorded operation: keep it short)
+
+    def _saw(self, template: Template) -> None:
+        if template.count < FEW:
+            return
+        info = template.site.info
+        watch = self._watches.get((info.file, info.owner))
+        now = time.perf_counter()
+        if watch is None:
+            watch = self._watches[info.file, info.owner] = _Watch(now - LONG / 4)
+        if not watch.settled and not self.observe_only and (template.count >= OBSERVE or now - watch.started > LONG):
+            watch.settled = True
+            self.program.settle(info.file, info.owner)
+            self._inbox.put((info.file, info.owner))
+
+    # -- planning (in the background thread)
+
+    def _work(self) -> None:
+        while True:
+            try:
+                function = self._inbox.get(timeout=TICK)
+            except queue.Empty:
+                self._settle_scalar_functions()
+                continue
+            if function is None:
+                return
+            planned = attempt(self._plan_function, *function)
+            if isinstance(planned, Failed):
+                self.refused.append(Refused("planning", f"{shown_path(function[0])} {function[1]}", planned.reason))
+
+    def _settle_scalar_functions(self) -> None:
+        """Functions that only juggle numbers get their plain code back: there is nothing in them to see."""
+        for path, file in list(self.program.files.items()):
+            busy: dict[str, int] = {}
+            for info, site in zip(file.infos, file.sites, strict=True):
+                if site.mode == RECORD:
+                    busy[info.owner] = max(busy.get(info.owner, 0), site.calls)
+            idle = [o for o, calls in busy.items() if calls > SCALAR and not self._moves_data(path, o)]
+            for owner in idle:
+                self.program.settle(path, owner)
+            if idle:
+                self.program.install(path, idle)
+
+    def _moves_data(self, path: str, owner: str) -> bool:
+        return any(t.site.info.owner == owner and t.site.info.file == path for t in list(self.recorder.templates))
+
+    def _plan_function(self, path: str, owner: str) -> None:
+        file = self.program.files[path]
+        seen = [t for t in list(self.recorder.templates) if t.site.info.file == path and t.site.info.owner == owner]
+        taken: set[int] = set()
+        for found in find.chains(file, owner, seen):
+            self._apply_chain(file, owner, found.links, found.between)
+            taken |= {link.site.info.index for link in found.links}
+        for call in find.calls(file, owner, seen):
+            if call.site not in taken:
+                self._apply_call(file, owner, call)
+        self.program.install(path, [owner])
+
+    def _apply_chain(self, file: InstrumentedFile, owner: str, links: tuple[ChainLink, ...], between: tuple[int, ...]) -> None:
+        names = [link.name for link in links]
+        trial = Trial(" ".join(names))
+        chain = Chain(links, [file.sites[i] for i in between if file.sites[i].mode == PASS], self.shelf.take, trial, self._effects)
+        sites = [link.site.info.index for link in links]
+        self.applied.append(Applied("fuse", file.path, owner, sites, names, trial, "table"))
+        self._switch(file, owner, chain.variants())
+
+    def _apply_call(self, file: InstrumentedFile, owner: str, call: find.FoundCall) -> None:
+        substitution = call.substitution
+        verdict = self._may_substitute(substitution)
+        if not verdict:
+            where = f"{shown_path(file.path)}:{file.infos[call.site].line}"
+            self.refused.append(Refused(substitution.name, where, verdict.reason))
+            return
+        trial = Trial(substitution.source)
+        change = Substitute(file.sites[call.site], substitution, trial)
+        self.applied.append(Applied("substitute", file.path, owner, [call.site], [substitution.source], trial, substitution.into))
+        self._switch(file, owner, change.variants())
+
+    def _may_substitute(self, substitution: Any) -> Any:
+        if substitution.equivalence is not EXACT:
+            return No(f"it is {substitution.equivalence.value}, not exact")
+        return substitution.available() and proven_here(substitution)
+
+    def _switch(self, file: InstrumentedFile, owner: str, variants: dict[int, Any]) -> None:
+        self.program.plan(file.path, owner, variants)
+        if self.switched_at is None:
+            self.switched_at = time.perf_counter()
+
+    # -- replaying a plan
+
+    def _from_plan(self, file: InstrumentedFile) -> set[int]:
+        """Applies the moves of a saved plan to a file as it is loaded; the sites that it needs."""
+        assert self.plan is not None
+        source = next((s for s in self.plan.sources if s.file == shown_path(file.path)), None)
+        moves = [m for m in self.plan.moves if m.file == shown_path(file.path)]
+        if not moves:
+            return set()
+        if source is None or source.sha256 != file.sha256:
+            for move in moves:
+                self.refused.append(Refused(f"{move.kind} of the plan", f"{move.file}:{move.line}", "the plan was made for another version of this file"))
+            return set()
+        for move in moves:
+            done = attempt(self._replay, file, move)
+            if isinstance(done, Failed):
+                self.refused.append(Refused(f"{move.kind} of the plan", f"{move.file}:{move.line}", done.reason))
+        return {index for info in file.infos if file.sites[info.index].variant is not None for index in (info.index,)}
+
+    def _replay(self, file: InstrumentedFile, move: Move) -> None:
+        if move.kind == "substitute":
+            from codedag.backends.registry import find as substitutes
+
+            for substitution in substitutes(move.chain[0])[:1]:
+                self._apply_call(file, move.function, find.FoundCall(move.sites[0], substitution))
+            return
+        operand = {(link.source, link.target): link.operand for link in file.links}
+        places = [None, *(operand[pair] for pair in zip(move.sites, move.sites[1:], strict=False))]
+        links = tuple(ChainLink(file.sites[s], n, p) for s, n, p in zip(move.sites, move.chain, places, strict=True))
+        self._apply_chain(file, move.function, links, find.between(list(links)))

@@ -1,0 +1,328 @@
+"""The table of substitutions: which function can stand in for which, and for which calls.
+
+Importing this module imports no framework. The backend files beside it (their names end in an underscore) and
+the plug-ins of the entry point group `codedag.backends` are imported when the table is first asked.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import logging
+import pkgutil
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, make_dataclass
+from types import SimpleNamespace
+from typing import Any, NamedTuple, Protocol
+
+from codedag.backends.requirements import satisfied
+from codedag.ir.errors import CodedagError
+from codedag.ir.verdict import No, Verdict, Yes
+
+GROUP = "codedag.backends"
+_log = logging.getLogger("codedag.backends")
+
+
+class Equivalence(enum.Enum):
+    """How near a substitute comes to its original; a plan uses EXACT unless the user opts in to more."""
+
+    EXACT = "exact"
+    ULP = "ulp"
+    LEVEL1 = "level1"
+
+
+EXACT = Equivalence.EXACT
+ULP = Equivalence.ULP
+LEVEL1 = Equivalence.LEVEL1
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The arguments of one call as they were written: positional and keyword."""
+
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, *args: Any, **kwargs: Any) -> Call:
+        """The call that `f(*args, **kwargs)` would make."""
+        return cls(args, kwargs)
+
+
+class Outcome(NamedTuple):
+    """What became of an attempt: a value, or the exception it ended with."""
+
+    value: Any
+    error: Exception | None
+
+
+Guard = Callable[[Any], Verdict]
+CallMaker = Callable[[random.Random], Call]
+
+
+def attempt(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Outcome:
+    """The value of a call of code that is not ours, or the exception that it raised."""
+    try:
+        return Outcome(function(*args, **kwargs), None)
+    except Exception as error:  # noqa: BLE001 - foreign code may raise anything, and what it raised is the answer
+        return Outcome(None, error)
+
+
+class Substitution:
+    """A function that can stand in for another one, with the guard that says for which calls."""
+
+    __slots__ = (
+        "_bind",
+        "_guard",
+        "_make_call",
+        "_original",
+        "equivalence",
+        "into",
+        "needs",
+        "pu",
+        "run",
+        "source",
+        "source_needs",
+    )
+
+    def __init__(
+        self,
+        run: Callable[..., Any],
+        *,
+        source: str,
+        into: str,
+        equivalence: Equivalence,
+        needs: str,
+        source_needs: str,
+        pu: str,
+    ) -> None:
+        self.run = run
+        self.source = source
+        self.into = into
+        self.equivalence = Equivalence(equivalence)
+        self.needs = needs
+        self.source_needs = source_needs
+        self.pu = pu
+        self._bind = _binder(run)
+        self._guard: Guard = _no_guard
+        self._make_call: CallMaker | None = None
+        self._original: Callable[..., Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.equivalence.value}>"
+
+    @property
+    def name(self) -> str:
+        """The name by which reports and caches know it: `source -> library`."""
+        return f"{self.source} -> {self.into}"
+
+    @property
+    def module(self) -> str:
+        """The module that registered it."""
+        return str(self.run.__module__)
+
+    def guard(self, function: Guard) -> Guard:
+        """The decorated guard: it is given the bound arguments by attribute and answers Yes or No(reason)."""
+        self._guard = function
+        return function
+
+    def calls(self, function: CallMaker) -> CallMaker:
+        """The decorated generator of random calls, including calls to decline and calls that must raise."""
+        self._make_call = function
+        return function
+
+    def random_call(self, rng: random.Random) -> Call:
+        """One random call; the same state of the generator gives the same call in fresh objects."""
+        if self._make_call is None:
+            raise CodedagError(f"{self.name} has no generator of calls", hint="Decorate one with `.calls`.")
+        return self._make_call(rng)
+
+    def accepts(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Verdict:
+        """Yes if the substitute can run this call, else the reason why the original must."""
+        try:
+            bound = self._bind(*args, **kwargs)
+        except TypeError:
+            return No(f"the arguments do not fit the signature of {self.source}")
+        return self._guard(bound)
+
+    def original(self) -> Callable[..., Any]:
+        """The function that it stands in for, as it was when first asked for."""
+        if self._original is None:
+            self._original = _resolve(self.source)
+        return self._original
+
+    def available(self) -> Verdict:
+        """Yes if both libraries are installed in a version that this substitution knows."""
+        for requirement in (self.source_needs, self.needs):
+            verdict = satisfied(requirement) if requirement else Yes
+            if not verdict:
+                return verdict
+        return Yes
+
+
+class Decorator(Protocol):
+    """What `substitutes(...)` returns: a decorator that turns a function into a Substitution."""
+
+    def __call__(self, function: Callable[..., Any], /) -> Substitution:
+        """The registered substitution."""
+        ...
+
+
+def substitutes(
+    source: str, *, into: str, gives: Equivalence, needs: str, source_needs: str = "", pu: str = "cpu"
+) -> Decorator:
+    """A decorator that registers a function, written with the source's own signature, as its substitute."""
+
+    def register(function: Callable[..., Any], /) -> Substitution:
+        made = Substitution(
+            function,
+            source=source,
+            into=into,
+            equivalence=gives,
+            needs=needs,
+            source_needs=source_needs,
+            pu=pu,
+        )
+        _table.add(made)
+        return made
+
+    return register
+
+
+def find(source_name: str) -> tuple[Substitution, ...]:
+    """The substitutions for a function, by its public name or the private module that it lives in."""
+    _table.load()
+    return _table.of(source_name) or _table.of(_public(source_name))
+
+
+def all_substitutions() -> tuple[Substitution, ...]:
+    """All substitutions, built in and plugged in, in the order of their names."""
+    _table.load()
+    return _table.all()
+
+
+def problems() -> Mapping[str, str]:
+    """The backend files and plug-ins that could not be loaded, each with the reason."""
+    _table.load()
+    return dict(_table.problems)
+
+
+class _Table:
+    """The registered substitutions, and what went wrong while they were loaded."""
+
+    def __init__(self) -> None:
+        self.problems: dict[str, str] = {}
+        self._by_key: dict[tuple[str, str, str], Substitution] = {}
+        self._by_source: dict[str, tuple[Substitution, ...]] = {}
+        self._loaded = False
+        self._lock = threading.RLock()
+
+    def add(self, made: Substitution) -> None:
+        """Adds one; a module that is imported again replaces what it registered before."""
+        with self._lock:
+            self._by_key[made.source, made.into, made.module] = made
+            self._index()
+
+    def of(self, source: str) -> tuple[Substitution, ...]:
+        return self._by_source.get(source, ())
+
+    def all(self) -> tuple[Substitution, ...]:
+        with self._lock:
+            return tuple(self._by_key[key] for key in sorted(self._by_key))
+
+    def load(self) -> None:
+        if self._loaded:
+            return
+        with self._lock:
+            if not self._loaded:
+                self._load_all()
+                self._loaded = True
+
+    def _load_all(self) -> None:
+        for name in _built_in():
+            self._load_one(name, functools.partial(importlib.import_module, name))
+        for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name):
+            self._load_one(f"{point.name} = {point.value}", point.load)
+
+    def _load_one(self, name: str, load: Callable[[], Any]) -> None:
+        """Loads one module; one that fails leaves a reason behind and no half of its substitutions."""
+        before = dict(self._by_key)
+        error = attempt(load).error
+        if error is not None:
+            self._by_key = before
+            self._index()
+            self.problems[name] = f"{type(error).__name__}: {error}"
+            _log.warning("backend %s is left out: %s", name, self.problems[name])
+
+    def _index(self) -> None:
+        by_source: dict[str, tuple[Substitution, ...]] = {}
+        for made in self._by_key.values():
+            by_source[made.source] = (*by_source.get(made.source, ()), made)
+        self._by_source = by_source
+
+
+_table = _Table()
+
+
+def _built_in() -> tuple[str, ...]:
+    import codedag.backends as room
+
+    found = (module.name for module in pkgutil.iter_modules(room.__path__, room.__name__ + "."))
+    return tuple(sorted(name for name in found if name.endswith("_")))
+
+
+def _public(name: str) -> str:
+    """The name without private modules: scipy.ndimage._filters.sobel becomes scipy.ndimage.sobel."""
+    *modules, last = name.split(".")
+    return ".".join([*(part for part in modules if not part.startswith("_")), last])
+
+
+def _no_guard(call: Any) -> Verdict:
+    return No("the substitution has no guard")
+
+
+def _binder(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A callable that takes the function's arguments and gives them back by attribute, defaults filled in."""
+    signature = inspect.signature(function)
+    try:
+        fields = [_field(parameter) for parameter in signature.parameters.values()]
+        # A generated __init__ binds in a microsecond; Signature.bind needs ten.
+        return make_dataclass("Bound", fields, slots=True, eq=False, repr=False)
+    except (TypeError, ValueError):  # a kind of parameter or a default that a dataclass cannot have
+        return functools.partial(_bind_slowly, signature)
+
+
+def _field(parameter: inspect.Parameter) -> tuple[str, Any, Any]:
+    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+        raise TypeError(parameter.kind)
+    keyword_only = parameter.kind is parameter.KEYWORD_ONLY
+    if parameter.default is parameter.empty:
+        return parameter.name, Any, field(kw_only=keyword_only)
+    return parameter.name, Any, field(default=parameter.default, kw_only=keyword_only)
+
+
+def _bind_slowly(signature: inspect.Signature, /, *args: Any, **kwargs: Any) -> SimpleNamespace:
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    return SimpleNamespace(**bound.arguments)
+
+
+def _resolve(name: str) -> Callable[..., Any]:
+    """The object behind a dotted name; a library that cannot be found is not imported."""
+    found = attempt(pkgutil.resolve_name, name) if _findable(name.partition(".")[0]) else Outcome(None, None)
+    if not callable(found.value):
+        reason = f": {found.error}" if found.error else ""
+        raise CodedagError(
+            f"{name} cannot be found{reason}", hint="Is the library installed, in the right version?"
+        )
+    return found.value  # type: ignore[no-any-return]
+
+
+def _findable(library: str) -> bool:
+    return attempt(importlib.util.find_spec, library).value is not None

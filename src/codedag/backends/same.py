@@ -1,0 +1,148 @@
+"""The strict comparator: two values are the same if a program that looks at them cannot tell them apart."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from codedag.ir.verdict import No, Verdict, Yes
+
+FLAGS = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned")
+
+
+def same(left: Any, right: Any) -> Verdict:
+    """Yes if both have the same type, dtype, shape, layout and bytes, else where they first differ."""
+    return _same(left, right, "value")
+
+
+def _same(left: Any, right: Any, where: str) -> Verdict:
+    if type(left) is not type(right):
+        return No(f"{where}: type {_name(left)} is not {_name(right)}")
+    if left is right and not isinstance(left, (list, tuple, dict)):
+        return Yes
+    for library, kind, compare in _LIBRARIES:
+        module = sys.modules.get(library)
+        if module is not None and isinstance(left, getattr(module, kind, ())):
+            return compare(left, right, where)
+    return _same_python(left, right, where)
+
+
+def _same_python(left: Any, right: Any, where: str) -> Verdict:
+    if isinstance(left, float):
+        return _equal(struct.pack("d", left), struct.pack("d", right), f"{where}: {left!r} is not {right!r}")
+    if isinstance(left, complex):
+        one, other = (struct.pack("dd", value.real, value.imag) for value in (left, right))
+        return _equal(one, other, f"{where}: {left!r} is not {right!r}")
+    if isinstance(left, (list, tuple)):
+        return _same_items(left, right, where)
+    if isinstance(left, Mapping):
+        return _same_mapping(left, right, where)
+    if isinstance(left, BaseException):
+        return _same_items(left.args, right.args, f"{where}.args")
+    if isinstance(left, (int, str, bytes, bytearray, frozenset, set, type(None), slice, range)):
+        return _equal(left, right, f"{where}: {left!r} is not {right!r}")
+    return _same_object(left, right, where)
+
+
+def _same_object(left: Any, right: Any, where: str) -> Verdict:
+    """Objects of other types are the same only if their own equality says so in one plain word."""
+    if (left == right) is not True:
+        return No(f"{where}: two objects of type {_name(left)} cannot be shown to be the same")
+    return Yes
+
+
+def _same_items(left: Any, right: Any, where: str) -> Verdict:
+    if len(left) != len(right):
+        return No(f"{where}: length {len(left)} is not {len(right)}")
+    for index, (one, other) in enumerate(zip(left, right, strict=True)):
+        verdict = _same(one, other, f"{where}[{index}]")
+        if not verdict:
+            return verdict
+    return Yes
+
+
+def _same_mapping(left: Any, right: Any, where: str) -> Verdict:
+    verdict = _same_items(list(left), list(right), f"{where}.keys")
+    for key in left if verdict else ():
+        verdict = _same(left[key], right[key], f"{where}[{key!r}]")
+        if not verdict:
+            break
+    return verdict
+
+
+def _same_array(left: Any, right: Any, where: str) -> Verdict:
+    if left.dtype != right.dtype or left.dtype.byteorder != right.dtype.byteorder:
+        return No(f"{where}: dtype {left.dtype.str} is not {right.dtype.str}")
+    for fact in ("shape", "strides"):
+        if getattr(left, fact) != getattr(right, fact):
+            return No(f"{where}: {fact} {getattr(left, fact)} is not {getattr(right, fact)}")
+    for flag in FLAGS:
+        if getattr(left.flags, flag) != getattr(right.flags, flag):
+            return No(f"{where}: flag {flag} is {getattr(left.flags, flag)} and {getattr(right.flags, flag)}")
+    if left.dtype.hasobject:
+        return _same_items(left.ravel().tolist(), right.ravel().tolist(), where)
+    return _equal(left.tobytes(), right.tobytes(), f"{where}: {_differing(left, right)}")
+
+
+def _differing(left: Any, right: Any) -> str:
+    import numpy as np
+
+    size = left.dtype.itemsize
+    rows = [
+        np.frombuffer(value.tobytes(), np.uint8).reshape(-1, size) if size else value
+        for value in (left, right)
+    ]
+    count = int((rows[0] != rows[1]).any(axis=-1).sum()) if size else 0
+    return f"{count} of {left.size} elements differ"
+
+
+def _same_scalar(left: Any, right: Any, where: str) -> Verdict:
+    if left.dtype != right.dtype:
+        return No(f"{where}: dtype {left.dtype} is not {right.dtype}")
+    return _equal(left.tobytes(), right.tobytes(), f"{where}: {left!r} is not {right!r}")
+
+
+def _same_tensor(left: Any, right: Any, where: str) -> Verdict:
+    for fact in ("dtype", "shape", "layout", "device", "requires_grad"):
+        if getattr(left, fact) != getattr(right, fact):
+            return No(f"{where}: {fact} {getattr(left, fact)} is not {getattr(right, fact)}")
+    torch = sys.modules["torch"]
+    if left.layout is not torch.strided or left.is_quantized:
+        return No(f"{where}: tensors of layout {left.layout} are not compared")
+    if left.stride() != right.stride():
+        return No(f"{where}: stride {left.stride()} is not {right.stride()}")
+    return _equal(_tensor_bytes(left), _tensor_bytes(right), f"{where}: elements differ")
+
+
+def _tensor_bytes(tensor: Any) -> bytes:
+    torch = sys.modules["torch"]
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
+    return bytes(plain.view(torch.uint8).numpy().tobytes())
+
+
+def _same_picture(left: Any, right: Any, where: str) -> Verdict:
+    for fact in ("mode", "size", "format", "info"):
+        verdict = _same(getattr(left, fact), getattr(right, fact), f"{where}.{fact}")
+        if not verdict:
+            return verdict
+    verdict = _same(left.getpalette(), right.getpalette(), f"{where}.palette")
+    return _equal(left.tobytes(), right.tobytes(), f"{where}: pixels differ") if verdict else verdict
+
+
+def _equal(left: Any, right: Any, otherwise: str) -> Verdict:
+    return Yes if left == right else No(otherwise)
+
+
+def _name(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+# Looked up in sys.modules, so that comparing imports no library that the program did not.
+_LIBRARIES = (
+    ("numpy", "ndarray", _same_array),
+    ("numpy", "generic", _same_scalar),
+    ("torch", "Tensor", _same_tensor),
+    ("PIL.Image", "Image", _same_picture),
+)

@@ -1,0 +1,92 @@
+"""`codedag doctor`: what works on this machine, what does not, and why."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from codedag._version import __version__
+
+LIBRARIES = ("numpy", "msgspec", "torch", "opencv-python-headless", "pillow", "scipy", "numba")
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
+def command(as_json: bool) -> None:
+    """Say which parts of CodeDAG work here, which do not, and what to do about it."""
+    facts = _facts()
+    if as_json:
+        click.echo(json.dumps(facts))
+        return
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            click.echo(f"{name}:")
+            for key, each in value.items():
+                click.echo(f"  {key}: {each}")
+        else:
+            click.echo(f"{name}: {value}")
+    click.echo("next: codedag run SCRIPT")
+
+
+def _facts() -> dict[str, object]:
+    from codedag.devices.inventory import this_machine
+    from codedag.instrument import sites
+    from codedag.ir import cache_dir, data_dir
+
+    recorder = f"plain Python ({sites.why_twin}): same graphs and results, but its frames are visible to the program, it uses up recursion depth and it is slower"
+    return {
+        "codedag": __version__,
+        "python": f"{platform.python_implementation()} {platform.python_version()} ({sys.executable})",
+        "platform": platform.platform(),
+        "recorder": "C extension" if not sites.why_twin else recorder,
+        "kernels": _kernels(),
+        "processing units": {pu.name: f"{pu.memory_nbytes / 1e9:.1f} GB" for pu in this_machine().pus},
+        "libraries": {name: _version(name) for name in LIBRARIES},
+        "substitutions": _substitutions(),
+        "runs": _writable(data_dir()),
+        "cache": _writable(cache_dir()),
+        "disabled": os.environ.get("CODEDAG_DISABLE", "no"),
+    }
+
+
+def _kernels() -> dict[str, str]:
+    from codedag.ir import No
+    from codedag.tune.compiler import find_compiler
+
+    found = find_compiler()
+    if isinstance(found, No):
+        return {"compiler": f"none ({found.reason})", "used instead": "numba if it is installed, else numpy"}
+    return {"compiler": f"{' '.join(found.command)} ({found.version})"}
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _substitutions() -> dict[str, str]:
+    from codedag.backends.registry import all_substitutions
+
+    found = {}
+    for substitution in all_substitutions():
+        verdict = substitution.available()
+        found[substitution.name] = substitution.equivalence.value if verdict else f"not here: {verdict.reason}"
+    return found
+
+
+def _writable(folder: Path) -> str:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return str(folder)
+    except OSError as error:
+        return f"{folder} cannot be written ({error.strerror}): set CODEDAG_HOME to a folder that can"

@@ -1,0 +1,85 @@
+"""The command line: one file per command, results to stdout, our own words to stderr."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from codedag._version import __version__
+from codedag.ir.errors import DOCS, CodedagError
+
+COMMANDS = {
+    "run": "codedag.cli.run",
+    "trace": "codedag.cli.trace",
+    "view": "codedag.cli.view",
+    "doctor": "codedag.cli.doctor",
+}
+
+
+class Commands(click.Group):
+    """A group whose commands are imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands, in the order in which one uses them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        import importlib
+
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
+        return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("-v", "--verbose", count=True, help="Say more (twice: everything).")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+@click.version_option(__version__, prog_name="codedag", message="%(prog)s %(version)s")
+@click.pass_context
+def cli(ctx: click.Context, verbose: int, quiet: bool) -> None:
+    """Makes a Python data pipeline faster without a change to its code, and proves that it computes the same.
+
+    Everything after the name of a script belongs to the script.
+    """
+    level = logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("codedag: %(message)s"))
+    logger = logging.getLogger("codedag")
+    logger.addHandler(handler)
+    logger.setLevel(level)
+    logger.propagate = False
+    ctx.obj = {"quiet": quiet}
+
+
+def main(args: list[str] | None = None) -> None:
+    """Runs a command; an error that is meant for the user is printed with what to do, and exits with 2.
+
+    A command that runs the user's program returns how to leave: the program runs inside the command, but it is left
+    from here, where no frame of click is in the way.
+    """
+    try:
+        leave = cli.main(args=args, prog_name="codedag", standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except CodedagError as error:
+        click.echo(f"codedag: error: {error.message}", err=True)
+        if error.hint:
+            click.echo(f"  {error.hint}", err=True)
+        click.echo(f"  ({DOCS}#{error.slug})", err=True)
+        sys.exit(error.exit_code)
+    if callable(leave):
+        _leave(leave)
+    sys.exit(leave if isinstance(leave, int) else 0)
+
+
+def _leave(leave: Callable[[], Any]) -> None:
+    leave()

@@ -1,0 +1,46 @@
+"""What several commands share: naming a program, and saying things on stderr."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from codedag.instrument.launch import Target
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Everything after the script belongs to it: click must not look for its own options there.
+PROGRAM_SETTINGS = {"ignore_unknown_options": False, "allow_interspersed_args": False}
+
+
+def program_arguments(function: F) -> F:
+    """Adds `[-m] SCRIPT [ARGS]...` to a command."""
+    function = click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]...")(function)
+    return click.option("-m", "module", is_flag=True, help="Run a module, as `python -m` does.")(function)
+
+
+def target_of(module: bool, arguments: tuple[str, ...]) -> Target:
+    """The program to run, checked to exist."""
+    if not arguments:
+        raise click.UsageError("Name the script to run, or -m and a module.")
+    target = Target(arguments[0], tuple(arguments[1:]), module=module)
+    target.check()
+    return target
+
+
+def is_disabled() -> bool:
+    """Whether CODEDAG_DISABLE=1 asks to run programs as if CodeDAG were not there."""
+    return os.environ.get("CODEDAG_DISABLE", "") not in ("", "0")
+
+
+def say(context: click.Context, *lines: str) -> None:
+    """Prints our own words to stderr, unless told to be quiet; a closed stderr is not an error."""
+    if not (context.obj or {}).get("quiet"):
+        for line in lines:
+            try:
+                click.echo(f"codedag: {line}", err=True)
+            except OSError:
+                return

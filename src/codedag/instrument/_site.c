@@ -1,0 +1,403 @@
+/* Sites: what a call, operator or subscript of rewritten user code becomes.
+ *
+ * A Site is a callable that stands in the code object as a constant.  It forwards to the original operation without
+ * a Python frame (so tracebacks, recursion depth, warnings and sys._getframe stay as they were), and in its two other
+ * modes either tells a recorder what went in and what came out, or hands the call to a variant.
+ * _twin.py is the same in plain Python; tests hold the two to the same behaviour.  Public C-API only, Python >= 3.11.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { CALL, BINARY, UNARY, INPLACE, GETITEM, SETITEM, RETURN, ITERATE };
+enum { PASS, RECORD, VARIANT };
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    int kind, mode;
+    int operation;          /* index into the operator tables, for BINARY, UNARY and INPLACE */
+    PyObject *info;         /* static facts about the place in the source; opaque here */
+    PyObject *function;     /* the function of module `operator` that this site stands for, or None */
+    PyObject *variant;      /* called instead, with the same arguments, in mode VARIANT */
+    long long calls, nanoseconds; /* of recorded executions that moved no data */
+} Site;
+
+typedef struct {
+    Site *site;
+    long long start, child, overhead;
+    long path;              /* the recorder's number for the chain of sites up to here; -1 = not asked for yet */
+    int user, children;
+    PyObject *returned;     /* what user code gave back to this library call, as the recorder noted it */
+} Frame;
+
+static _Thread_local Frame *stack = NULL;
+static _Thread_local int depth = 0, room = 0, busy = 0;
+
+static PyObject *recorder = NULL;   /* object with path, operation, region, note, is_user */
+static PyObject *user_files = NULL; /* set of co_filename */
+static PyObject *user_types = NULL; /* dict type -> bool */
+static PyObject *failure = NULL;    /* first exception raised by the recorder, as text */
+static int recording = 0;
+static long long spent = 0;         /* nanoseconds that recording itself took */
+static PyTypeObject SiteType, SiteIteratorType;
+
+static inline long long now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/* ---- operators ---------------------------------------------------------------------------------------------- */
+
+static PyObject *power(PyObject *a, PyObject *b) { return PyNumber_Power(a, b, Py_None); }
+static PyObject *inplace_power(PyObject *a, PyObject *b) { return PyNumber_InPlacePower(a, b, Py_None); }
+#define COMPARE(name, code) static PyObject *name(PyObject *a, PyObject *b) { return PyObject_RichCompare(a, b, code); }
+COMPARE(less, Py_LT) COMPARE(less_equal, Py_LE) COMPARE(greater, Py_GT)
+COMPARE(greater_equal, Py_GE) COMPARE(equal, Py_EQ) COMPARE(not_equal, Py_NE)
+
+typedef struct { const char *name; binaryfunc two; unaryfunc one; } Operation;
+static const Operation OPERATIONS[] = {
+    {"add", PyNumber_Add, 0}, {"sub", PyNumber_Subtract, 0}, {"mul", PyNumber_Multiply, 0},
+    {"truediv", PyNumber_TrueDivide, 0}, {"floordiv", PyNumber_FloorDivide, 0}, {"mod", PyNumber_Remainder, 0},
+    {"pow", power, 0}, {"matmul", PyNumber_MatrixMultiply, 0}, {"lshift", PyNumber_Lshift, 0},
+    {"rshift", PyNumber_Rshift, 0}, {"or_", PyNumber_Or, 0}, {"xor", PyNumber_Xor, 0}, {"and_", PyNumber_And, 0},
+    {"lt", less, 0}, {"le", less_equal, 0}, {"gt", greater, 0}, {"ge", greater_equal, 0}, {"eq", equal, 0},
+    {"ne", not_equal, 0}, {"neg", 0, PyNumber_Negative}, {"pos", 0, PyNumber_Positive}, {"invert", 0, PyNumber_Invert},
+    {"iadd", PyNumber_InPlaceAdd, 0}, {"isub", PyNumber_InPlaceSubtract, 0}, {"imul", PyNumber_InPlaceMultiply, 0},
+    {"itruediv", PyNumber_InPlaceTrueDivide, 0}, {"ifloordiv", PyNumber_InPlaceFloorDivide, 0},
+    {"imod", PyNumber_InPlaceRemainder, 0}, {"ipow", inplace_power, 0},
+    {"imatmul", PyNumber_InPlaceMatrixMultiply, 0}, {"ilshift", PyNumber_InPlaceLshift, 0},
+    {"irshift", PyNumber_InPlaceRshift, 0}, {"ior", PyNumber_InPlaceOr, 0}, {"ixor", PyNumber_InPlaceXor, 0},
+    {"iand", PyNumber_InPlaceAnd, 0}, {NULL, 0, 0}};
+
+/* ---- small questions ---------------------------------------------------------------------------------------- */
+
+static inline int is_scalar(PyObject *o) {
+    PyTypeObject *t = Py_TYPE(o);
+    return t == &PyLong_Type || t == &PyBool_Type || o == Py_None || t == &PyUnicode_Type || t == &PyRange_Type ||
+           t == &PySlice_Type || t == &PyType_Type || t == &PyFunction_Type || t == &PyModule_Type;
+}
+
+static inline int is_number(PyObject *o) {
+    PyTypeObject *t = Py_TYPE(o);
+    return t == &PyLong_Type || t == &PyFloat_Type || t == &PyBool_Type;
+}
+
+static int is_user_type(PyObject *type) {
+    PyObject *known = PyDict_GetItemWithError(user_types, type);
+    if (known) return known == Py_True;
+    if (PyErr_Occurred()) { PyErr_Clear(); return 0; }
+    PyObject *answer = PyObject_CallMethod(recorder, "is_user", "O", type);
+    if (!answer) { PyErr_Clear(); return 0; }
+    int yes = answer == Py_True;
+    PyDict_SetItem(user_types, type, yes ? Py_True : Py_False);
+    Py_DECREF(answer);
+    return yes;
+}
+
+static int is_user_callable(PyObject *f) {
+    if (PyMethod_Check(f)) f = PyMethod_GET_FUNCTION(f);
+    if (PyFunction_Check(f)) {
+        PyObject *name = ((PyCodeObject *)PyFunction_GET_CODE(f))->co_filename;
+        return PySet_Contains(user_files, name) == 1;
+    }
+    if (PyCFunction_Check(f)) return 0;
+    return is_user_type(PyType_Check(f) ? f : (PyObject *)Py_TYPE(f));
+}
+
+/* ---- recording ---------------------------------------------------------------------------------------------- */
+
+static void recorder_failed(void) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    recording = 0;
+    if (!failure) {
+        failure = PyUnicode_FromFormat("%S: %S", type ? type : Py_None, value ? value : Py_None);
+        if (!failure) PyErr_Clear();
+    }
+    Py_XDECREF(type); Py_XDECREF(value); Py_XDECREF(trace);
+}
+
+static Frame *push(Site *site, int user) {
+    if (depth == room) {
+        int wanted = room ? room * 2 : 64;
+        Frame *bigger = realloc(stack, wanted * sizeof(Frame));
+        if (!bigger) return NULL;
+        stack = bigger; room = wanted;
+    }
+    Frame *f = &stack[depth++];
+    f->site = site; f->child = f->overhead = 0; f->path = -1; f->user = user; f->children = 0; f->returned = NULL;
+    f->start = now();
+    return f;
+}
+
+static long path_of(int i) {
+    if (i < 0) return -1;
+    if (stack[i].path < 0) {
+        long parent = path_of(i - 1);
+        if (i > 0 && parent < 0) return -1;
+        PyObject *number = PyObject_CallMethod(recorder, "path", "lO", parent, (PyObject *)stack[i].site);
+        if (!number) { recorder_failed(); return -1; }
+        stack[i].path = PyLong_AsLong(number);
+        Py_DECREF(number);
+        if (i > 0) stack[i - 1].children++;
+    }
+    return stack[i].path;
+}
+
+static int moved_data(Frame *f, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *result) {
+    if (f->children || f->returned) return 1;
+    if (!is_scalar(result) && Py_TYPE(result) != &PyFloat_Type && Py_TYPE(result) != &PyBytes_Type) return 1;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (!is_scalar(args[i])) return 1;
+    if (function && PyCFunction_Check(function)) {
+        PyObject *self = PyCFunction_GET_SELF(function);
+        if (self && !is_scalar(self)) return 1;
+    } else if (function && !PyFunction_Check(function)) return 1;
+    return 0;
+}
+
+static PyObject *keywords_of(PyObject *const *values, PyObject *names) {
+    PyObject *d = PyDict_New();
+    if (d && names)
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++)
+            if (PyDict_SetItem(d, PyTuple_GET_ITEM(names, i), values[i]) < 0) { Py_DECREF(d); return NULL; }
+    return d;
+}
+
+/* Tell the recorder about a finished operation.  Called with no exception set; never leaves one. */
+static void tell(long path, Frame *f, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *names,
+                 PyObject *result, long long total) {
+    PyObject *positional = PyTuple_New(n), *keywords = keywords_of(args + n, names), *done = NULL;
+    if (positional && keywords) {
+        for (Py_ssize_t i = 0; i < n; i++) { Py_INCREF(args[i]); PyTuple_SET_ITEM(positional, i, args[i]); }
+        done = PyObject_CallMethod(recorder, f->user ? "region" : "operation", "lOOOOOLLO", path, (PyObject *)f->site,
+                                   function, positional, keywords, result, total, total - f->child,
+                                   f->returned ? f->returned : Py_None);
+    }
+    Py_XDECREF(positional); Py_XDECREF(keywords);
+    if (!done) recorder_failed(); else Py_DECREF(done);
+}
+
+/* Close the frame that `push` opened at `mine` and record what happened in it. */
+static void finish(int mine, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *names, PyObject *result) {
+    long long end = now();
+    Frame f = stack[mine];
+    long long total = end - f.start - f.overhead;
+    depth = mine + 1;
+    if (result && recording && !busy) {
+        busy = 1;
+        Py_ssize_t every = n + (names ? PyTuple_GET_SIZE(names) : 0);
+        if (f.user ? (f.children > 0) : moved_data(&f, function, args, every, result)) {
+            long path = path_of(mine);
+            if (path >= 0) tell(path, &f, function, args, n, names, result, total);
+        } else { f.site->calls++; f.site->nanoseconds += total; }
+        busy = 0;
+    }
+    depth = mine;
+    Py_XDECREF(f.returned);
+    long long cost = now() - end;
+    spent += cost;
+    if (mine > 0) { stack[mine - 1].child += total; stack[mine - 1].overhead += f.overhead + cost; }
+}
+
+/* ---- forwarding --------------------------------------------------------------------------------------------- */
+
+static PyObject *forward(Site *s, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    switch (s->kind) {
+    case CALL: return PyObject_Vectorcall(args[0], args + 1, (size_t)(n - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, names);
+    case BINARY: case INPLACE: return OPERATIONS[s->operation].two(args[0], args[1]);
+    case UNARY: return OPERATIONS[s->operation].one(args[0]);
+    case GETITEM: return PyObject_GetItem(args[0], args[1]);
+    case SETITEM: /* value, object, index: the order in which an assignment evaluates them */
+        if (PyObject_SetItem(args[1], args[2], args[0]) < 0) return NULL;
+        Py_RETURN_NONE;
+    default: Py_INCREF(args[0]); return args[0];
+    }
+}
+
+static PyObject *note_return(Site *s, PyObject *value) {
+    if (depth && !stack[depth - 1].user && !is_scalar(value) && recording && !busy) {
+        busy = 1;
+        Frame *f = &stack[depth - 1];
+        PyObject *noted = PyObject_CallMethod(recorder, "note", "OO", value, f->returned ? f->returned : Py_None);
+        if (!noted) recorder_failed();
+        else { Py_XSETREF(stack[depth - 1].returned, noted); }
+        busy = 0;
+    }
+    Py_INCREF(value);
+    return value;
+}
+
+static int is_plain_iterable(PyObject *o) {
+    return PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o) || PyUnicode_CheckExact(o) ||
+           PyRange_Check(o) || PyAnySet_CheckExact(o) || PyGen_CheckExact(o) || Py_TYPE(o) == &PyZip_Type ||
+           Py_TYPE(o) == &PyEnum_Type || Py_TYPE(o) == &PyMap_Type || Py_TYPE(o) == &PyFilter_Type ||
+           PyDictViewSet_Check(o) || Py_TYPE(o) == &PyDictValues_Type;
+}
+
+typedef struct { PyObject_HEAD Site *site; PyObject *inner; } SiteIterator;
+
+static PyObject *wrap_iterable(Site *s, PyObject *iterable) {
+    if (is_plain_iterable(iterable)) { Py_INCREF(iterable); return iterable; }
+    PyObject *inner = PyObject_GetIter(iterable);
+    if (!inner) return NULL;
+    if (is_plain_iterable(inner)) return inner;
+    SiteIterator *it = PyObject_GC_New(SiteIterator, &SiteIteratorType);
+    if (!it) { Py_DECREF(inner); return NULL; }
+    Py_INCREF(s); it->site = s; it->inner = inner;
+    PyObject_GC_Track(it);
+    return (PyObject *)it;
+}
+
+static int moves_nothing(int kind, PyObject *const *args) {
+    switch (kind) {
+    case BINARY: case INPLACE: return is_number(args[0]) && is_number(args[1]);
+    case UNARY: return is_number(args[0]);
+    case GETITEM: return PyList_CheckExact(args[0]) || PyTuple_CheckExact(args[0]) || PyDict_CheckExact(args[0]) ||
+                         PyUnicode_CheckExact(args[0]);
+    case SETITEM: return PyList_CheckExact(args[1]) || PyDict_CheckExact(args[1]);
+    default: return 0;
+    }
+}
+
+static PyObject *record(Site *s, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    if (s->kind == RETURN) return note_return(s, args[0]);
+    if (s->kind == ITERATE) return wrap_iterable(s, args[0]);
+    if (moves_nothing(s->kind, args)) { s->calls++; return forward(s, args, n, names); }
+    int mine = depth, call = s->kind == CALL;
+    if (!push(s, call ? is_user_callable(args[0]) : 0)) return forward(s, args, n, names);
+    PyObject *function = call ? args[0] : s->function;
+    PyObject *result = forward(s, args, n, names);
+    PyObject *type = NULL, *value = NULL, *trace = NULL;
+    if (!result) PyErr_Fetch(&type, &value, &trace);
+    finish(mine, function, args + call, n - call, names, result);
+    if (!result) PyErr_Restore(type, value, trace);
+    return result;
+}
+
+static PyObject *site_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
+    Site *s = (Site *)self;
+    Py_ssize_t n = PyVectorcall_NARGS(nf);
+    if (s->mode == VARIANT && s->variant) return PyObject_Vectorcall(s->variant, args, n, names);
+    if (s->mode == RECORD && recording && !busy) return record(s, args, n, names);
+    return forward(s, args, n, names);
+}
+
+/* ---- the iterator of a `for` over something that works (a DataLoader): each __next__ is an operation ---------- */
+
+static PyObject *iterator_next(SiteIterator *it) {
+    iternextfunc next = Py_TYPE(it->inner)->tp_iternext;
+    if (!(it->site->mode == RECORD && recording && !busy)) return next(it->inner);
+    int mine = depth;
+    if (!push(it->site, 0)) return next(it->inner);
+    PyObject *result = next(it->inner), *type = NULL, *value = NULL, *trace = NULL;
+    if (!result) PyErr_Fetch(&type, &value, &trace);
+    finish(mine, it->inner, NULL, 0, NULL, result);
+    if (!result) PyErr_Restore(type, value, trace);
+    return result;
+}
+static int iterator_traverse(SiteIterator *it, visitproc visit, void *arg) { Py_VISIT(it->site); Py_VISIT(it->inner); return 0; }
+static int iterator_clear(SiteIterator *it) { Py_CLEAR(it->site); Py_CLEAR(it->inner); return 0; }
+static void iterator_dealloc(SiteIterator *it) { PyObject_GC_UnTrack(it); iterator_clear(it); PyObject_GC_Del(it); }
+static PyTypeObject SiteIteratorType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._site.SiteIterator", .tp_basicsize = sizeof(SiteIterator),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, .tp_dealloc = (destructor)iterator_dealloc,
+    .tp_traverse = (traverseproc)iterator_traverse, .tp_clear = (inquiry)iterator_clear,
+    .tp_iter = PyObject_SelfIter, .tp_iternext = (iternextfunc)iterator_next};
+
+/* ---- the type ------------------------------------------------------------------------------------------------ */
+
+static int site_init(Site *s, PyObject *args, PyObject *kw) {
+    static char *names[] = {"kind", "info", "function", NULL};
+    PyObject *info, *function = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "iO|O", names, &s->kind, &info, &function)) return -1;
+    if (s->kind < CALL || s->kind > ITERATE) { PyErr_SetString(PyExc_ValueError, "unknown kind of site"); return -1; }
+    s->operation = -1;
+    if (s->kind == BINARY || s->kind == UNARY || s->kind == INPLACE) {
+        PyObject *name = PyObject_GetAttrString(function, "__name__");
+        if (!name) return -1;
+        for (int i = 0; OPERATIONS[i].name; i++)
+            if (PyUnicode_CompareWithASCIIString(name, OPERATIONS[i].name) == 0) s->operation = i;
+        Py_DECREF(name);
+        if (s->operation < 0) { PyErr_Format(PyExc_ValueError, "not an operator: %S", function); return -1; }
+    }
+    Py_INCREF(info); Py_XSETREF(s->info, info);
+    Py_INCREF(function); Py_XSETREF(s->function, function);
+    return 0;
+}
+static PyObject *site_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
+    Site *s = (Site *)type->tp_alloc(type, 0);
+    if (s) s->vectorcall = site_call;
+    return (PyObject *)s;
+}
+static int site_traverse(Site *s, visitproc visit, void *arg) { Py_VISIT(s->info); Py_VISIT(s->function); Py_VISIT(s->variant); return 0; }
+static int site_clear(Site *s) { Py_CLEAR(s->info); Py_CLEAR(s->function); Py_CLEAR(s->variant); return 0; }
+static void site_dealloc(Site *s) { PyObject_GC_UnTrack(s); site_clear(s); Py_TYPE(s)->tp_free((PyObject *)s); }
+static PyMemberDef site_members[] = {
+    {"kind", T_INT, offsetof(Site, kind), READONLY, "CALL .. ITERATE"},
+    {"mode", T_INT, offsetof(Site, mode), 0, "PASS, RECORD or VARIANT"},
+    {"info", T_OBJECT, offsetof(Site, info), READONLY, "the place in the source"},
+    {"function", T_OBJECT, offsetof(Site, function), READONLY, "the operator function this site stands for"},
+    {"variant", T_OBJECT, offsetof(Site, variant), 0, "what runs instead in mode VARIANT"},
+    {"calls", T_LONGLONG, offsetof(Site, calls), 0, "recorded executions that moved no data"},
+    {"nanoseconds", T_LONGLONG, offsetof(Site, nanoseconds), 0, "their time"},
+    {NULL}};
+static PyTypeObject SiteType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._site.Site", .tp_basicsize = sizeof(Site),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_doc = "A place in user code that can be passed through, recorded or replaced.",
+    .tp_new = site_new, .tp_init = (initproc)site_init, .tp_dealloc = (destructor)site_dealloc,
+    .tp_traverse = (traverseproc)site_traverse, .tp_clear = (inquiry)site_clear, .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(Site, vectorcall), .tp_members = site_members};
+
+/* A loop reads `switch.on` at its head to choose between its two bodies. */
+typedef struct { PyObject_HEAD char on; } Switch;
+static PyMemberDef switch_members[] = {{"on", T_BOOL, offsetof(Switch, on), 0, "whether the loop runs the body with sites"}, {NULL}};
+static PyTypeObject SwitchType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._site.Switch", .tp_basicsize = sizeof(Switch),
+    .tp_flags = Py_TPFLAGS_DEFAULT, .tp_new = PyType_GenericNew, .tp_members = switch_members,
+    .tp_doc = "Chooses the body of one loop: with sites (on) or plain."};
+
+/* ---- the module ---------------------------------------------------------------------------------------------- */
+
+static PyObject *start(PyObject *m, PyObject *args) {
+    PyObject *r, *files;
+    if (!PyArg_ParseTuple(args, "OO!", &r, &PySet_Type, &files)) return NULL;
+    Py_INCREF(r); Py_XSETREF(recorder, r);
+    Py_INCREF(files); Py_XSETREF(user_files, files);
+    PyDict_Clear(user_types);
+    Py_CLEAR(failure);
+    recording = 1;
+    Py_RETURN_NONE;
+}
+static PyObject *stop(PyObject *m, PyObject *unused) { recording = 0; Py_RETURN_NONE; }
+static PyObject *is_recording(PyObject *m, PyObject *unused) { return PyBool_FromLong(recording); }
+static PyObject *get_failure(PyObject *m, PyObject *unused) {
+    PyObject *text = failure ? failure : Py_None;
+    Py_INCREF(text);
+    return text;
+}
+static PyObject *get_spent(PyObject *m, PyObject *unused) { return PyLong_FromLongLong(spent); }
+static PyMethodDef methods[] = {
+    {"start", start, METH_VARARGS, "start(recorder, user_files): sites in mode RECORD tell this recorder."},
+    {"stop", stop, METH_NOARGS, "stop(): nobody is told any more."},
+    {"is_recording", is_recording, METH_NOARGS, "is_recording() -> bool"},
+    {"spent", get_spent, METH_NOARGS, "spent() -> nanoseconds that recording itself took."},
+    {"failure", get_failure, METH_NOARGS, "failure() -> why recording ended by itself, or None."},
+    {NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "codedag.instrument._site", "Sites in C; see _twin.py.", -1, methods};
+
+PyMODINIT_FUNC PyInit__site(void) {
+    PyObject *m = PyModule_Create(&definition);
+    if (!m) return NULL;
+    user_types = PyDict_New();
+    if (!user_types || PyType_Ready(&SiteIteratorType) < 0 || PyModule_AddType(m, &SiteType) < 0 || PyModule_AddType(m, &SwitchType) < 0) {
+        Py_DECREF(m);
+        return NULL;
+    }
+    return m;
+}

@@ -1,0 +1,72 @@
+"""What a site is, and which implementation of it runs here: the C extension or its plain-Python twin."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from codedag.instrument import _twin
+
+CALL, BINARY, UNARY, INPLACE, GETITEM, SETITEM, RETURN, ITERATE = range(8)
+PASS, RECORD, VARIANT = range(3)
+
+#: operation kind of graph.json for each kind of site
+GRAPH_KIND = {
+    CALL: "call",
+    BINARY: "operator",
+    UNARY: "operator",
+    INPLACE: "operator",
+    GETITEM: "subscript",
+    SETITEM: "subscript",
+    ITERATE: "call",
+}
+
+_FUNCTIONS: dict[int, Callable[..., Any]] = {GETITEM: operator.getitem, SETITEM: operator.setitem}
+
+
+@dataclass(frozen=True, slots=True)
+class SiteInfo:
+    """The static facts about one site: where it stands in the source and what is written there."""
+
+    index: int
+    kind: int
+    operator: str
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    owner: str
+    loops: tuple[int, ...] = ()
+
+    @property
+    def function(self) -> Callable[..., Any] | None:
+        """The function of module `operator` that the site stands for, if it is not a call."""
+        if self.operator:
+            return getattr(operator, self.operator)  # type: ignore[no-any-return]
+        return _FUNCTIONS.get(self.kind)
+
+
+def _choose() -> tuple[Any, str]:
+    try:
+        from codedag.instrument import _site
+    except ImportError as error:
+        return _twin, f"the C extension is not there ({error}); it is built when the package is installed with a C compiler"
+    return _site, ""
+
+
+#: The module that makes sites, and why it is not the C extension ("" if it is).
+native, why_twin = _choose()
+
+
+def use(implementation: Any) -> None:
+    """Makes new sites come from this implementation (tests run both)."""
+    global native
+    native = implementation
+
+
+def make(info: SiteInfo) -> Any:
+    """A site for this place, in mode PASS."""
+    return native.Site(info.kind, info, info.function)

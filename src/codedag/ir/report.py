@@ -1,0 +1,57 @@
+"""The final facts of `codedag run`: what was changed, what was declined, what it brought, and the proof."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from codedag.ir.fields import Natural, Seconds
+
+
+class Proof(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the changed program computed the same: how many results were compared and differed, and how."""
+
+    identical: bool
+    checked: Natural
+    mismatches: Natural
+    how: str
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One change that was made: what, where (`file:line`), and the seconds of its calls before and after."""
+
+    what: str
+    where: str
+    kind: str = ""
+    variant: str = ""
+    equivalence: str = ""
+    reason: str = ""
+    seconds: Seconds | None = None
+    baseline_seconds: Seconds | None = None
+    gain_low: float | None = None
+    gain_high: float | None = None
+
+
+class Declined(msgspec.Struct, frozen=True, kw_only=True):
+    """One change that was not made, the reason, and the seconds that were at stake."""
+
+    what: str
+    where: str
+    reason: str
+    seconds: Seconds | None = None
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """report.json: gain is baseline over optimised (1.0 = same), with an interval; None = not measured."""
+
+    format: Literal["codedag/report"] = "codedag/report"
+    version: Literal[1] = 1
+    baseline_seconds: Seconds | None = None
+    optimised_seconds: Seconds | None = None
+    gain: float | None = None
+    gain_low: float | None = None
+    gain_high: float | None = None
+    verdict: Proof
+    changes: list[Change] = msgspec.field(default_factory=list)
+    declined: list[Declined] = msgspec.field(default_factory=list)

@@ -1,0 +1,25 @@
+"""What was run: the command, its arguments and how it ended."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from codedag.ir.fields import RunStatus
+
+
+class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """run.json: one run of CodeDAG; `running` in a file means that the process was killed or still runs."""
+
+    format: Literal["codedag/run"] = "codedag/run"
+    version: Literal[1] = 1
+    command: str
+    argv: list[str]
+    cwd: str
+    versions: dict[str, str]
+    status: RunStatus
+    started: str = ""
+    exit_code: int | None = None
+    script: str = ""
+    notes: list[str] = msgspec.field(default_factory=list)

@@ -1,0 +1,28 @@
+"""The one place that may catch everything: a failure of ours becomes a recorded reason, never the program's problem."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+log = logging.getLogger("codedag.migrate")
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Why something of ours did not work."""
+
+    reason: str
+
+
+def attempt(function: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T | Failed:
+    """The result of our own code, or Failed with the reason; the program's own operations are never run in here."""
+    try:
+        return function(*args, **keywords)
+    except Exception as error:
+        log.debug("a part of CodeDAG failed", exc_info=True)
+        return Failed(f"{type(error).__name__}: {error}")

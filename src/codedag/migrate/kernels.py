@@ -1,0 +1,60 @@
+"""The shelf of kernels: a running program takes what is ready and never waits for what is being built."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from codedag.ir.verdict import No
+from codedag.migrate.guard import Failed, attempt
+
+
+class Shelf:
+    """Kernels that are ready, and those that a background thread is building and proving."""
+
+    def __init__(self) -> None:
+        self.ready: list[Any] = []
+        self._wanted: set[tuple[Any, ...]] = set()
+        self._refused: dict[tuple[Any, ...], No] = {}
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+
+    def take(self, view: Any, rows: tuple[int, ...], table: Any, out: Any) -> Any:
+        """A kernel for these arrays, or No: it is then being built for later calls, or cannot be had."""
+        for kernel in self.ready:
+            if kernel.accepts(view, rows, table, out):
+                return kernel
+        key = (out.dtype.str, view.ndim, rows, tuple(s for s, n in zip(view.strides, view.shape, strict=True) if n <= 16))
+        if key in self._refused:
+            return self._refused[key]
+        with self._lock:
+            if key not in self._wanted:
+                self._wanted.add(key)
+                thread = threading.Thread(target=self._build, args=(key, view, rows, out), name="codedag-kernel", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+        return No("its kernel was still being built")
+
+    def _build(self, key: tuple[Any, ...], view: Any, rows: tuple[int, ...], out: Any) -> None:
+        from codedag.tune.table import kernel_for
+
+        built = attempt(kernel_for, view, rows, out.dtype, out)
+        if isinstance(built, Failed | No):
+            self._refused[key] = No(f"no kernel could be built: {built.reason}")
+        else:
+            self.ready.append(built)
+
+    def engines(self) -> list[str]:
+        """The engines of the kernels that are ready, with what was said about them."""
+        notes = [f"{k.engine}" + (f" ({k.note})" if getattr(k, "note", "") else "") for k in self.ready]
+        return list(dict.fromkeys(notes))
+
+    def reasons(self) -> list[str]:
+        """Why a better engine was not used, or no kernel at all."""
+        declined = [f"{name}: {why}" for kernel in self.ready for name, why in kernel.declined]
+        return list(dict.fromkeys([*declined, *(no.reason for no in self._refused.values())]))
+
+    def wait(self, seconds: float) -> None:
+        """Gives kernels that are being built this long to be ready."""
+        for thread in self._threads:
+            thread.join(seconds)

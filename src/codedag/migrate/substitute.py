@@ -1,0 +1,68 @@
+"""One call site given another function: guarded, checked, timed, and taken back when it disappoints."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from codedag.backends.registry import Substitution
+from codedag.backends.same import same
+from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.trial import Trial
+
+FAILURES = 3
+
+
+class Substitute:
+    """The variant of one call site, and the trial that it is on."""
+
+    def __init__(self, site: Any, substitution: Substitution, trial: Trial) -> None:
+        self.site, self.substitution, self.trial = site, substitution, trial
+        self._failures = 0
+
+    def variants(self) -> dict[int, Callable[..., Any]]:
+        """What the site runs instead."""
+        return {self.site.info.index: self._variant}
+
+    def _variant(self, function: Any, /, *args: Any, **keywords: Any) -> Any:
+        if not self._takes(function, args, keywords):
+            return function(*args, **keywords)
+        if self.trial.due():
+            return self._checked(function, args, keywords)
+        result = attempt(self.substitution.run, *args, **keywords)
+        if isinstance(result, Failed):
+            self._failed(result)
+            return function(*args, **keywords)
+        return result
+
+    def _takes(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+        if not self.trial.active:
+            return False
+        if function is not self.substitution.original():
+            self.trial.decline(f"another function than {self.substitution.source} is called here")
+            return False
+        verdict = attempt(self.substitution.accepts, args, keywords)
+        if not isinstance(verdict, Failed) and verdict:
+            return True
+        self.trial.decline(getattr(verdict, "reason", "the guard failed"))
+        return False
+
+    def _checked(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """The original's result; the substitute runs beside it on the same inputs."""
+        started = time.perf_counter()
+        result = attempt(self.substitution.run, *args, **keywords)
+        between = time.perf_counter()
+        original = function(*args, **keywords)
+        ended = time.perf_counter()
+        if isinstance(result, Failed):
+            self._failed(result)
+        else:
+            self.trial.record(ended - between, between - started, same(original, result))
+        return original
+
+    def _failed(self, failure: Failed) -> None:
+        self.trial.decline(failure.reason)
+        self._failures += 1
+        if self._failures >= FAILURES:
+            self.trial.stop(f"it failed {FAILURES} times ({failure.reason})")

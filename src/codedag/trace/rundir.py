@@ -1,0 +1,90 @@
+"""The directory of one run: made before the program starts, finished after it ended, never half-written."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import re
+import sys
+import uuid
+from pathlib import Path
+
+from codedag._version import __version__
+from codedag.instrument.launch import Target
+from codedag.ir import CodedagError, Graph, RunInfo, data_dir, save
+from codedag.ir.costs import CostTable
+from codedag.ir.machine import Machine
+from codedag.ir.plan import Plan
+from codedag.ir.report import Report
+
+_REPORTED = ("numpy", "torch", "opencv-python-headless", "opencv-python", "pillow", "scipy", "numba", "pandas", "librosa")
+
+
+class Keeper:
+    """Writes the files of one run; what cannot be written becomes a note and never disturbs the program."""
+
+    def __init__(self, command: str, target: Target, directory: str | None) -> None:
+        self.asked = directory is not None
+        self.path = Path(directory) if directory is not None else _new_directory(target)
+        self.notes: list[str] = []
+        self.broken = ""
+        self._info = RunInfo(
+            command=command,
+            argv=[target.name, *target.args],
+            cwd=os.getcwd(),
+            versions=_versions(),
+            status="running",
+            started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            script=target.name,
+        )
+
+    def begin(self) -> None:
+        """Makes the directory; raises only if the user named it, since then it was asked for."""
+        try:
+            save(self._info, self.path / "run.json")
+        except CodedagError as error:
+            if self.asked:
+                raise
+            self.broken = error.message
+
+    def keep(self, *things: Graph | CostTable | Machine | Plan | Report) -> None:
+        """Writes some of graph.json, costs.json, machine.json, plan.json and report.json."""
+        for thing in things:
+            self._save(thing, "costs.json" if isinstance(thing, CostTable) else f"{type(thing).__name__.lower()}.json")
+
+    def end(self, status: str, exit_code: int) -> None:
+        """Writes how the run ended."""
+        import msgspec
+
+        done = msgspec.structs.replace(self._info, status=status, exit_code=exit_code, notes=self.notes, versions=_versions())
+        self._save(done, "run.json")
+
+    def _save(self, thing: Graph | CostTable | Machine | Plan | Report | RunInfo, name: str) -> None:
+        if self.broken:
+            return
+        try:
+            save(thing, self.path / name)
+        except CodedagError as error:
+            self.broken = error.message
+
+
+def _new_directory(target: Target) -> Path:
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", Path(target.name).stem) or "run"
+    return data_dir() / "runs" / f"{stamp}-{name}-{uuid.uuid4().hex[:6]}"
+
+
+def _versions() -> dict[str, str]:
+    """Versions of Python, of CodeDAG and of the libraries that the program has loaded."""
+    found = {"python": platform.python_version(), "codedag": __version__, "platform": platform.platform()}
+    loaded = {name.partition(".")[0] for name in sys.modules}
+    for package in _REPORTED:
+        module = {"pillow": "PIL", "opencv-python-headless": "cv2", "opencv-python": "cv2"}.get(package, package)
+        if module in loaded:
+            try:
+                found[package] = importlib.metadata.version(package)
+            except importlib.metadata.PackageNotFoundError:
+                continue
+    return found

@@ -1,0 +1,169 @@
+"""The C compiler of this machine, and for each candidate that was passed over, why."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from codedag.ir.verdict import No
+
+FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fPIC", "-shared")
+WITHOUT_C = ("none", "numba", "numpy")  # values of $CODEDAG_COMPILER that switch C off
+TRIAL = "int codedag_trial(int x) { return x + 1; }\n"
+SECONDS = 120  # ziglang fills its own caches for 12 s at its first use
+Tried = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A C compiler that made a shared library here, with the flags that it took."""
+
+    name: str
+    command: tuple[str, ...]
+    flags: tuple[str, ...]
+    version: str
+    tried: Tried = ()  # candidates before this one, and why they were passed over
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What looking for a compiler gave: the first that works or why there is none, and all that failed."""
+
+    found: Compiler | No
+    tried: Tried
+
+
+def find_compiler() -> Compiler | No:
+    """The first of $CC, cc, gcc, clang and ziglang that makes a shared library, or why none does."""
+    return search_compilers().found
+
+
+def search_compilers() -> Search:
+    """The search behind `find_compiler`, remembered while $CC, $PATH and $CODEDAG_COMPILER stay."""
+    setting = tuple(os.environ.get(name, "") for name in ("CODEDAG_COMPILER", "CC", "PATH"))
+    if setting not in _searches:  # no lock: searching twice is harmless, a lock held over a fork is not
+        _searches[setting] = _search()
+    return _searches[setting]
+
+
+def run_compiler(compiler: Compiler, source: Path, target: Path) -> No | None:
+    """None once `target` is the shared library of `source`, else what the compiler said."""
+    command = (*compiler.command, *compiler.flags, str(source), "-o", str(target))
+    done = run_quietly(command, SECONDS)
+    if isinstance(done, No):
+        return done
+    if done.returncode != 0:
+        return No(f"{compiler.name} failed with exit code {done.returncode}: {_last_line(done.stderr)}")
+    return None if target.stat().st_size else No(f"{compiler.name} wrote an empty file")
+
+
+def run_quietly(
+    command: tuple[str, ...], seconds: float, extra: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str] | No:
+    """A finished child of its own session (the terminal's Ctrl-C is not for it), or why it did not finish."""
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            start_new_session=True,
+            check=False,
+            env={**os.environ, "LC_ALL": "C", **(extra or {})},
+        )
+    except subprocess.TimeoutExpired:
+        return No(f"{command[0]} did not finish within {seconds:g} s")
+    except (OSError, ValueError) as error:
+        return No(f"{command[0]} cannot be started: {error}")
+
+
+_searches: dict[tuple[str, ...], Search] = {}
+
+
+def _search() -> Search:
+    setting = os.environ.get("CODEDAG_COMPILER", "")
+    if setting in WITHOUT_C:
+        return Search(No(f"CODEDAG_COMPILER={setting} switches C off"), ())
+    if os.name != "posix":
+        return Search(No("C kernels are built on POSIX systems only"), ())
+    tried: list[tuple[str, str]] = []
+    if setting:
+        tried.append((f"CODEDAG_COMPILER={setting}", f"not one of {', '.join(WITHOUT_C)}; ignored"))
+    for name, command in _candidates(tried):
+        found = _try(name, command)
+        if isinstance(found, Compiler):
+            return Search(
+                Compiler(found.name, found.command, found.flags, found.version, tuple(tried)), tuple(tried)
+            )
+        tried.append((name, found.reason))
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in tried)
+    return Search(No(f"no C compiler works here ({reasons})"), tuple(tried))
+
+
+def _candidates(tried: list[tuple[str, str]]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Names and commands to try; what is not there at all goes straight to `tried`."""
+    wanted = os.environ.get("CC", "").strip()
+    if wanted:
+        yield f"$CC={wanted}", _words(wanted)
+    for name in ("cc", "gcc", "clang"):
+        path = shutil.which(name)
+        if path:
+            yield name, (path,)
+        else:
+            tried.append((name, "not on PATH"))
+    if importlib.util.find_spec("ziglang"):
+        yield "ziglang", (sys.executable, "-m", "ziglang", "cc")
+    else:
+        tried.append(("ziglang", "not installed"))
+
+
+def _words(command: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(command))
+    except ValueError:  # an open quote: let the start fail and say so
+        return (command,)
+
+
+def _try(name: str, command: tuple[str, ...]) -> Compiler | No:
+    """The compiler if it makes a shared library of a trial text, with or without -march=native."""
+    version = run_quietly((*command, "--version"), SECONDS)
+    if isinstance(version, No):
+        return version
+    if version.returncode != 0 or not version.stdout.strip():
+        return No(f"--version gave exit code {version.returncode}: {_last_line(version.stderr) or 'no text'}")
+    extra = ("-fno-sanitize=undefined",) if name == "ziglang" else ()
+    failure = No("not tried")
+    for flags in (FLAGS, tuple(flag for flag in FLAGS if flag != "-march=native")):
+        compiler = Compiler(name, command, flags + extra, version.stdout.strip())
+        refused = _trial(compiler)
+        if refused is None:
+            return compiler
+        failure = refused
+    return failure
+
+
+def _trial(compiler: Compiler) -> No | None:
+    try:
+        with tempfile.TemporaryDirectory(prefix="codedag-trial-") as folder:
+            source = Path(folder) / "trial.c"
+            source.write_text(TRIAL)
+            return run_compiler(compiler, source, Path(folder) / "trial.so")
+    except OSError as error:
+        return No(f"no result: {error}")
+
+
+def _last_line(text: str) -> str:
+    """The first line that names an error, or the last one: what a compiler wanted to say."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line]
+    return (errors or lines[-1:] or [""])[0][:300]

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from ir_samples import everything
+
+from codedag.ir import FILE_NAMES, save
+
+ROOT = Path(__file__).parents[3]
+SCHEMAS = ROOT / "src" / "codedag" / "ir" / "schemas"
+
+
+def written():
+    spec = importlib.util.spec_from_file_location("write_schemas", ROOT / "scripts" / "write_schemas.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.schemas()
+
+
+def test_the_schemas_are_current():
+    wanted = written()
+    assert {path: path.read_text() for path in SCHEMAS.iterdir()} == wanted, "run `make schemas`"
+    assert sorted(path.name for path in wanted) == sorted(f"{kind}.schema.json" for kind in FILE_NAMES)
+
+
+def validator(kind):
+    schema = json.loads((SCHEMAS / f"{kind}.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+@pytest.mark.parametrize("kind", sorted(everything()))
+def test_saved_files_are_valid(kind, tmp_path):
+    save(everything()[kind], tmp_path / "file.json")
+    whole = json.loads((tmp_path / "file.json").read_bytes())
+    validator(kind).validate(whole)
+    for missing in ("format", "version"):
+        assert not validator(kind).is_valid({key: value for key, value in whole.items() if key != missing})
+
+
+def test_a_schema_refuses_what_loading_refuses(tmp_path):
+    save(everything()["graph"], tmp_path / "graph.json")
+    whole = json.loads((tmp_path / "graph.json").read_bytes())
+    whole["ops"][0]["kind"] = "magic"
+    assert not validator("graph").is_valid(whole)
+
+
+def test_the_page_names_every_file_and_field():
+    page = (ROOT / "docs" / "files.md").read_text()
+    for kind, name in FILE_NAMES.items():
+        schema = json.loads((SCHEMAS / f"{kind}.schema.json").read_text())
+        assert f"## {name}" in page
+        assert f"{kind}.schema.json" in page
+        for part in schema["$defs"].values():
+            for field in part["properties"]:
+                assert f"`{field}`" in page, f"{name}: {field}"
