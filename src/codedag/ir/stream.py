@@ -189,7 +189,7 @@ class JsonStream:
         It at least doubles what is kept, so that a value longer than the window is still read in linear time.
         """
         kept = self._buffer[self._at :]
-        more = self._source.read(self._window)
+        more = self._source.read(max(self._window, len(kept)))
         self._buffer, self._at = kept + more, 0
         return bool(more)
 
