@@ -39,7 +39,7 @@ MOST_ITERATIONS = 10
 # The fewest pixels at which guard and cv2 together are 1.1 times as fast as scipy on its easiest image, one
 # of a single colour; measured with bench/substitutions.py --smallest --plain on a shared x86 machine.
 LEAST = 4096
-LEAST_READ = 16384  # for dtypes whose elements the guard must read
+LEAST_READ = 16384  # for dtypes whose elements the guard must read, and for windows of one row or column
 LEAST_CROSS = 1024  # scipy builds the default structure anew in each call
 _MODES = {
     "reflect": "BORDER_REFLECT",
@@ -391,16 +391,19 @@ def _orderly(call: Any) -> str:
     return orderly(call.input)
 
 
-def _least(image: Array) -> int:
-    return LEAST_READ if image.dtype.kind in "fb" else LEAST
+def _order_fits(image: Array, place: Window | None) -> str:
+    line = place is not None and 1 in place.shape
+    if line and image.dtype.kind == "f":
+        return "a window of one row or column, which gains nothing for floats"
+    return fits(image, place, LEAST_READ if line or image.dtype.kind in "fb" else LEAST)
 
 
 def _order_window(call: Any) -> str:
-    return fits(call.input, _place_of(call), _least(call.input))
+    return _order_fits(call.input, _place_of(call))
 
 
 def _mirrored_window(call: Any) -> str:
-    return fits(call.input, _place_of(call, mirrored=True), _least(call.input))
+    return _order_fits(call.input, _place_of(call, mirrored=True))
 
 
 def _plain(call: Any) -> str:

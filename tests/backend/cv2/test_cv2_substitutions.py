@@ -286,8 +286,12 @@ def test_medians_that_cv2_has_not(picture, options, words):
     assert words in reason("median_filter", picture, **options)
 
 
-def test_wide_integers_are_left_to_scipy():
+def test_what_gains_nothing_is_left_to_scipy():
     assert "dtype" in reason("maximum_filter", noise("int64"), 3)
+    assert "one row or column" in reason("maximum_filter", noise("float32"), (1, 3))
+    assert "too small" in reason("maximum_filter", noise(shape=(70, 70)), (1, 3))
+    assert "too small" in reason("maximum_filter", noise("float32", (100, 100)), 3)
+    check("maximum_filter", noise(), (1, 3))
 
 
 @pytest.mark.parametrize(
