@@ -42,7 +42,10 @@ def cases():
     return {
         "a HWC -> HWC float32": (image, (0, 0, 1), "f4", "C", lambda: normalise(image).astype(np.float32)),
         "a HWC -> HWC float64": (image, (0, 0, 1), "f8", "C", lambda: normalise(image)),
-        "a HWC flipped float32": (flipped, (0, 0, 1), "f4", "C", lambda: normalise(flipped).astype(np.float32)),
+        "a HWC flipped float32": (
+            flipped, (0, 0, 1), "f4", "C",
+            lambda: normalise(flipped).astype(np.float32),
+        ),
         "b HWC -> CHW float32": (
             image.transpose(chw), channels, "f4", "C",
             lambda: np.ascontiguousarray(normalise(image).transpose(chw).astype(np.float32)),
@@ -59,7 +62,10 @@ def cases():
             image.transpose(chw), channels, "f4", "K",
             lambda: normalise(image).transpose(chw).astype(np.float32),
         ),
-        "d gray float32": (gray, (0, 0), "f4", "C", lambda: ((gray / 255.0 - 0.45) / 0.22).astype(np.float32)),
+        "d gray float32": (
+            gray, (0, 0), "f4", "C",
+            lambda: ((gray / 255.0 - 0.45) / 0.22).astype(np.float32),
+        ),
         "e 32 NHWC -> NCHW float32": (
             batch.transpose(0, 3, 1, 2), (0, 1, 0, 0), "f4", "C",
             lambda: np.ascontiguousarray(normalise(batch).transpose(0, 3, 1, 2).astype(np.float32)),
@@ -133,18 +139,22 @@ def show(row):
     )
 
 
+def heading():
+    """Versions and column names; frees a large array first, so that the allocator keeps its pages for all."""
+    np.ones(1 << 21).sum()
+    compiler = find_compiler()
+    version = compiler.reason if isinstance(compiler, No) else compiler.version.splitlines()[0]
+    print(f"python {platform.python_version()}, numpy {np.__version__}, C: {version}")
+    names = f"{'case':28} {'engine':6} {'best us':>10} {'median us':>10}   {'quartiles':>21}"
+    print(f"{names} {'x best':>9} {'x median':>9}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    compiler = find_compiler()
-    print(
-        f"python {platform.python_version()}, numpy {np.__version__}, C: {getattr(compiler, 'version', compiler)}"
-    )
-    print(
-        f"{'case':28} {'engine':6} {'best us':>10} {'median us':>10}   {'quartiles':>21} {'best':>9} {'median':>9}"
-    )
+    heading()
     rows = []
     for case, (view, row_step, dtype, order, chain) in cases().items():
         calls = kernel_calls(view, row_step, dtype, order)

@@ -41,7 +41,7 @@ def compile_loops(itemsize: int) -> tuple[Loops, Loops]:
     signature = types.void(
         types.Array(types.uint8, AXES, "A", readonly=True),
         types.Array(element, 2, "C", readonly=True, aligned=False),
-        types.Array(element, AXES, "C"),
+        types.Array(element, AXES, "C", aligned=False),
         types.UniTuple(types.int64, AXES),
     )
     return tuple(numba.njit(signature, nogil=True)(walk) for walk in (_walk, _walk_channels))

@@ -31,7 +31,7 @@ _ELEMENTS = {
     2: "uint16_t",
     4: "uint32_t",
     8: "uint64_t",
-    16: "struct { uint64_t low, high; }",
+    16: "struct __attribute__((packed)) { uint64_t low, high; }",
 }
 
 

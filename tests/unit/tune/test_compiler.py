@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,13 +86,14 @@ def test_without_a_compiler_and_numba_the_kernel_is_numpy(monkeypatch, tmp_path)
 
 
 def test_ziglang_is_the_last_resort(monkeypatch, tmp_path, compiler):
+    near = f"-B{Path(compiler.command[0]).parent}"  # its assembler and linker: PATH will be empty
     package = tmp_path / "ziglang"
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "__main__.py").write_text(
         "import os, sys\n"
         "words = [word for word in sys.argv[2:] if word != '-fno-sanitize=undefined']\n"
-        f"os.execv({compiler.command[0]!r}, [{compiler.command[0]!r}, '-B/usr/bin', *words])\n"
+        f"os.execv({compiler.command[0]!r}, [{compiler.command[0]!r}, {near!r}, *words])\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
