@@ -27,7 +27,9 @@ def make_pictures(folder, count):
         if os.path.exists(path):
             continue
         height, width = int(rng.integers(330, 420)), int(rng.integers(440, 560))
-        picture = cv2.resize(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8), (width, height), interpolation=cv2.INTER_CUBIC)
+        picture = cv2.resize(
+            rng.integers(0, 256, (12, 16, 3), dtype=np.uint8), (width, height), interpolation=cv2.INTER_CUBIC
+        )
         for _ in range(10):
             center = (int(rng.integers(0, width)), int(rng.integers(0, height)))
             colour = tuple(int(c) for c in rng.integers(0, 256, 3))

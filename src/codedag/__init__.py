@@ -1,4 +1,4 @@
-"""CodeDAG makes an existing Python data pipeline faster without a change to its code, and proves that it computes the same.
+"""CodeDAG makes a Python data pipeline faster without a change to its code, and proves that it computes the same.
 
 Importing this package loads no framework, reads no file and starts no thread; names are looked up when used.
 """

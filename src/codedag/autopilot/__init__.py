@@ -1,0 +1,1 @@
+"""Observe, plan, prove and switch inside one running program."""

@@ -54,8 +54,8 @@ def chains(file: InstrumentedFile, owner: str, templates: list[Template]) -> lis
             here = link.target
             links.append(ChainLink(file.sites[here], names[here], link.operand))
         links = _trimmed(links)
-        if _worth(links):
-            taken |= {link.site.info.index for link in links}
+        if _worth(links) and not taken & {link.site.info.index for link in links}:
+            taken |= set(range(first, links[-1].site.info.index + 1))
             found.append(FoundChain(tuple(links), between(links)))
     return found
 
@@ -73,6 +73,7 @@ def _worth(links: list[ChainLink]) -> bool:
 
 
 def between(links: list[ChainLink]) -> tuple[int, ...]:
+    """The sites that run between the first and the last operation of a chain and are not part of it."""
     numbers = [link.site.info.index for link in links]
     return tuple(sorted(set(range(numbers[0], numbers[-1])) - set(numbers)))
 

@@ -67,9 +67,11 @@ class Refused:
 
 
 @dataclass(slots=True)
-class _Watch:
+class Watch:
+    """How long one function has been observed, and whether that is over."""
+
     started: float
-    settled: bool = False
+    ended: float | None = None
 
 
 @dataclass(slots=True)
@@ -84,11 +86,11 @@ class Pilot:
     applied: list[Applied] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    watches: dict[Function, Watch] = field(default_factory=dict)
     switched_at: float | None = None
     started_at: float = 0.0
     forked: int = 0
     _effects: Effects = field(default_factory=Effects)
-    _watches: dict[Function, _Watch] = field(default_factory=dict)
     _inbox: queue.Queue[Function | None] = field(default_factory=queue.Queue)
     _thread: threading.Thread | None = None
     _pid: int = field(default_factory=os.getpid)
@@ -135,16 +137,17 @@ class Pilot:
     # -- observing (called for every recorded operation: keep it short)
 
     def _saw(self, template: Template) -> None:
-        if template.count < FEW:
-            return
         info = template.site.info
-        watch = self._watches.get((info.file, info.owner))
-        now = time.perf_counter()
+        watch = self.watches.get((info.file, info.owner))
         if watch is None:
-            watch = self._watches[info.file, info.owner] = _Watch(now - LONG / 4)
-        if not watch.settled and not self.observe_only and (template.count >= OBSERVE or now - watch.started > LONG):
-            watch.settled = True
+            watch = self.watches[info.file, info.owner] = Watch(time.perf_counter() - template.total_ns / 1e9)
+        if template.count < FEW or watch.ended is not None or self.observe_only:
+            return
+        now = time.perf_counter()
+        if template.count >= OBSERVE or now - watch.started > LONG:
+            watch.ended = now
             self.program.settle(info.file, info.owner)
+            self.recorder.freeze_around(info.file, info.owner)
             self._inbox.put((info.file, info.owner))
 
     # -- planning (in the background thread)
@@ -184,16 +187,24 @@ class Pilot:
         taken: set[int] = set()
         for found in find.chains(file, owner, seen):
             self._apply_chain(file, owner, found.links, found.between)
-            taken |= {link.site.info.index for link in found.links}
+            taken |= {link.site.info.index for link in found.links} | set(found.between)
         for call in find.calls(file, owner, seen):
             if call.site not in taken:
                 self._apply_call(file, owner, call)
         self.program.install(path, [owner])
 
-    def _apply_chain(self, file: InstrumentedFile, owner: str, links: tuple[ChainLink, ...], between: tuple[int, ...]) -> None:
+    def _apply_chain(
+        self, file: InstrumentedFile, owner: str, links: tuple[ChainLink, ...], between: tuple[int, ...]
+    ) -> None:
         names = [link.name for link in links]
         trial = Trial(" ".join(names))
-        chain = Chain(links, [file.sites[i] for i in between if file.sites[i].mode == PASS], self.shelf.take, trial, self._effects)
+        chain = Chain(
+            links,
+            [file.sites[i] for i in between if file.sites[i].mode == PASS],
+            self.shelf.take,
+            trial,
+            self._effects,
+        )
         sites = [link.site.info.index for link in links]
         self.applied.append(Applied("fuse", file.path, owner, sites, names, trial, "table"))
         self._switch(file, owner, chain.variants())
@@ -207,7 +218,9 @@ class Pilot:
             return
         trial = Trial(substitution.source)
         change = Substitute(file.sites[call.site], substitution, trial)
-        self.applied.append(Applied("substitute", file.path, owner, [call.site], [substitution.source], trial, substitution.into))
+        self.applied.append(
+            Applied("substitute", file.path, owner, [call.site], [substitution.source], trial, substitution.into)
+        )
         self._switch(file, owner, change.variants())
 
     def _may_substitute(self, substitution: Any) -> Any:
@@ -231,7 +244,13 @@ class Pilot:
             return set()
         if source is None or source.sha256 != file.sha256:
             for move in moves:
-                self.refused.append(Refused(f"{move.kind} of the plan", f"{move.file}:{move.line}", "the plan was made for another version of this file"))
+                self.refused.append(
+                    Refused(
+                        f"{move.kind} of the plan",
+                        f"{move.file}:{move.line}",
+                        "the plan was made for another version of this file",
+                    )
+                )
             return set()
         for move in moves:
             done = attempt(self._replay, file, move)

@@ -58,5 +58,11 @@ def _keep(keeper: Keeper, outcome: Outcome, ending: Ending, pilot: Pilot) -> Non
 
     machine: Any = attempt(this_machine)
     keeper.notes += pilot.notes
-    keeper.keep(outcome.graph, outcome.costs, outcome.plan, outcome.report, *([] if isinstance(machine, Failed) else [machine]))
+    keeper.keep(
+        outcome.graph,
+        outcome.costs,
+        outcome.plan,
+        outcome.report,
+        *([] if isinstance(machine, Failed) else [machine]),
+    )
     keeper.end("ok" if ending.code == 0 else "failed", ending.code)

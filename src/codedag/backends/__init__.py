@@ -1,0 +1,1 @@
+"""Substitutions and vocabularies, one file per library."""

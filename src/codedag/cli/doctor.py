@@ -40,7 +40,10 @@ def _facts() -> dict[str, object]:
     from codedag.instrument import sites
     from codedag.ir import cache_dir, data_dir
 
-    recorder = f"plain Python ({sites.why_twin}): same graphs and results, but its frames are visible to the program, it uses up recursion depth and it is slower"
+    recorder = (
+        f"plain Python ({sites.why_twin}): same graphs and results, but slower, its frames are visible to the program "
+        "and it uses up recursion depth"
+    )
     return {
         "codedag": __version__,
         "python": f"{platform.python_implementation()} {platform.python_version()} ({sys.executable})",
@@ -75,11 +78,14 @@ def _version(name: str) -> str:
 
 def _substitutions() -> dict[str, str]:
     from codedag.backends.registry import all_substitutions
+    from codedag.ir import No
 
     found = {}
     for substitution in all_substitutions():
         verdict = substitution.available()
-        found[substitution.name] = substitution.equivalence.value if verdict else f"not here: {verdict.reason}"
+        found[substitution.name] = (
+            f"not here: {verdict.reason}" if isinstance(verdict, No) else substitution.equivalence.value
+        )
     return found
 
 

@@ -10,13 +10,20 @@ from codedag.instrument import sites as site_module
 
 
 @click.command("run", context_settings=PROGRAM_SETTINGS)
-@click.option("--plan", "plan_file", metavar="FILE", help="Apply a saved plan.json from the start instead of observing.")
+@click.option(
+    "--plan", "plan_file", metavar="FILE", help="Apply a saved plan.json from the start instead of observing."
+)
 @click.option("--observe-only", is_flag=True, help="Observe and report, change nothing.")
 @click.option("-o", "--output", metavar="RUN", help="Write the run to this directory.")
 @program_arguments
 @click.pass_context
 def command(
-    ctx: click.Context, plan_file: str | None, observe_only: bool, output: str | None, module: bool, arguments: tuple[str, ...]
+    ctx: click.Context,
+    plan_file: str | None,
+    observe_only: bool,
+    output: str | None,
+    module: bool,
+    arguments: tuple[str, ...],
 ) -> object:
     """Run a program: observe its first batches, prove faster variants, switch to them while it runs.
 

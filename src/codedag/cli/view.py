@@ -28,7 +28,12 @@ def command(run: str, most: int, as_json: bool) -> None:
     if found.has("report"):
         lines += ["", *text.report(found.report)]
     if found.has("plan") and found.plan.moves:
-        lines += ["", *text.moves(found.plan), "", f"next: codedag run --plan {found.path / 'plan.json'} {' '.join(info.argv)}"]
+        lines += [
+            "",
+            *text.moves(found.plan),
+            "",
+            f"next: codedag run --plan {found.path / 'plan.json'} {' '.join(info.argv)}",
+        ]
     else:
         lines += ["", f"next: codedag run {' '.join(info.argv)}"]
     click.echo("\n".join(lines))
@@ -46,7 +51,10 @@ def _facts(found: object, most: int) -> dict[str, object]:
     assert isinstance(found, RunDirectory)
     facts: dict[str, object] = {"run": msgspec.to_builtins(found.run)}
     if found.has("graph"):
-        hot = sorted((op for op in found.graph.ops if op.kind not in ("region", "source")), key=lambda op: -op.self_seconds)
+        hot = sorted(
+            (op for op in found.graph.ops if op.kind not in ("region", "source")),
+            key=lambda op: -op.self_seconds,
+        )
         facts["hottest"] = [msgspec.to_builtins(op) for op in hot[:most]]
     if found.has("report"):
         facts["report"] = msgspec.to_builtins(found.report)

@@ -1,0 +1,1 @@
+"""How we get into user code: rewriter, sites, import hook, code swap."""

@@ -1,0 +1,1 @@
+"""Put variants in place, guard and check them, take them back."""

@@ -1,0 +1,1 @@
+"""Decide which variant of each operation runs where; imports only ir."""

@@ -56,4 +56,9 @@ def _placement(op: Op, variant: str) -> Placement:
 def _decision(op: Op, variant: str) -> Decision:
     if variant == ORIGINAL:
         return Decision(op=op.id, chosen=f"{PU}/{ORIGINAL}", why="no faster variant was proven here")
-    return Decision(op=op.id, chosen=f"{PU}/{variant}", runner_up=f"{PU}/{ORIGINAL}", why="measured faster on the same calls")
+    return Decision(
+        op=op.id,
+        chosen=f"{PU}/{variant}",
+        runner_up=f"{PU}/{ORIGINAL}",
+        why="measured faster on the same calls",
+    )

@@ -1,0 +1,1 @@
+"""Record what a program does as a dataflow graph."""

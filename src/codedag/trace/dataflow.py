@@ -19,6 +19,11 @@ _HELD_SCALARS = 65_536
 _WIDEST = 256  # leaves looked at per container
 _DEEPEST = 3
 
+_PLAIN: tuple[type, ...] = (
+    int, bool, str, bytes, complex, set, frozenset, slice, range, type(None), type(Ellipsis), type,
+    types.FunctionType, types.ModuleType, types.BuiltinFunctionType, types.MethodType,
+)  # fmt: skip
+
 Leaf = tuple[Any, int]
 
 
@@ -44,9 +49,7 @@ class Dataflow:
         self.kinds: dict[type, int] = {
             list: SEQUENCE, tuple: SEQUENCE, dict: MAPPING, float: SCALAR, bytearray: OBJECT,
         }  # fmt: skip
-        for plain in (int, bool, str, bytes, type(None), type, types.FunctionType, types.ModuleType, slice, range,
-                      types.BuiltinFunctionType, types.MethodType, type(Ellipsis), complex, set, frozenset):  # fmt: skip
-            self.kinds[plain] = IGNORED
+        self.kinds |= dict.fromkeys(_PLAIN, IGNORED)
 
     # -- what is data
 
@@ -200,7 +203,7 @@ class Dataflow:
 
 def nbytes(leaf: Leaf) -> int:
     """The size of a data object in bytes."""
-    value, kind = leaf
+    value = leaf[0]
     if type(value) is float:
         return 8
     size = getattr(value, "nbytes", None)

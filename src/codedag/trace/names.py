@@ -41,7 +41,7 @@ def _method_name(owner: type, name: str) -> str:
 
 
 def _shown_class(owner: type, name: str) -> type:
-    """The class to name a method by: the most derived one of the package that defines it (torch.Tensor, not its C base)."""
+    """The class to name a method by: the most derived one of its package (torch.Tensor, not the C base)."""
     definer = next((c for c in owner.__mro__ if name in vars(c)), owner)
     package = definer.__module__.partition(".")[0]
     return next((c for c in owner.__mro__ if c.__module__.partition(".")[0] == package), definer)

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from codedag.instrument.sites import GRAPH_KIND, ITERATE, SiteInfo
 from codedag.ir import CostRow, CostTable, Edge, Graph, Op
@@ -21,6 +21,9 @@ from codedag.trace.names import Names
 _CONTAINER_METHODS = frozenset({"append", "extend", "insert", "add", "update", "setdefault", "appendleft", "put"})
 _DEEPEST_PATH = 64
 
+OpKind = Literal["call", "operator", "subscript", "region", "source", "sink"]
+EdgeKind = Literal["flow", "anti"]
+
 
 @dataclass(slots=True)
 class Template:
@@ -28,7 +31,7 @@ class Template:
 
     number: int
     name: str
-    kind: str
+    kind: OpKind
     path: int
     site: Any
     in_sig: str
@@ -71,8 +74,22 @@ class Recorder:
         self._paths: list[_Path] = []
         self._path_numbers: dict[tuple[int, int], int] = {}
         self._ranks: dict[int, dict[tuple[str, str], int]] = {}
-        self._edges: dict[tuple[int, int, str], int] = {}
+        self._edges: dict[tuple[int, int, EdgeKind], int] = {}
+        self._frozen: set[int] = set()
         self._lock = threading.RLock()
+
+    def freeze_around(self, file: str, owner: str) -> None:
+        """Ends the counting of every operation that encloses this function, which is no longer recorded.
+
+        Their own time could no longer be told from the time of what runs inside them.
+        """
+        with self._lock:
+            for path in self._paths:
+                if path.site.info.owner == owner and path.site.info.file == file:
+                    parent = path.parent
+                    while parent >= 0 and parent not in self._frozen:
+                        self._frozen.add(parent)
+                        parent = self._paths[parent].parent
 
     # -- asked by the sites
 
@@ -115,15 +132,35 @@ class Recorder:
         return noted
 
     def region(
-        self, path: int, site: Any, function: Any, args: Any, keywords: Any, result: Any, total: int, own: int, returned: Any
+        self,
+        path: int,
+        site: Any,
+        function: Any,
+        args: Any,
+        keywords: Any,
+        result: Any,
+        total: int,
+        own: int,
+        returned: Any,
     ) -> None:
         """A call of user code ended: a region, which carries time but no flow."""
+        if path in self._frozen:
+            return
         with self._lock:
             template = self._template(path, self.names.of(function), "region", site, "")
             self._count(template, total, own, [])
 
     def operation(
-        self, path: int, site: Any, function: Any, args: Any, keywords: Any, result: Any, total: int, own: int, returned: Any
+        self,
+        path: int,
+        site: Any,
+        function: Any,
+        args: Any,
+        keywords: Any,
+        result: Any,
+        total: int,
+        own: int,
+        returned: Any,
     ) -> None:
         """A library call, operator or subscript ended: an operation with its flow."""
         inputs, outputs = self._inputs(function, args, keywords), self._leaves_of(result)
@@ -135,6 +172,10 @@ class Recorder:
             name = self.names.of(function, iterates=site.kind == ITERATE)
             in_sig = ",".join(signature(leaf) for leaf in inputs)
             template = self._template(path, name, GRAPH_KIND.get(site.kind, "call"), site, in_sig)
+            if path in self._frozen and template.count:
+                for leaf in outputs:
+                    self.flow.made(leaf, template.number)
+                return
             self._consume(template, inputs, returned)
             self._produce(template, function, args, keywords, result, inputs, outputs, returned is not None)
             self._count(template, total, own, outputs)
@@ -154,7 +195,9 @@ class Recorder:
         if name in _CONTAINER_METHODS and type(own) in (list, dict, set):
             return []  # putting a value into a container moves no data
         if isinstance(function, type) and self.flow.kinds.get(function, IGNORED) == IGNORED and function is not float:
-            args = tuple(a for a in args if self.flow.kind(a) in (ARRAY, TENSOR, SCALAR))  # a constructor stores the rest
+            args = tuple(
+                a for a in args if self.flow.kind(a) in (ARRAY, TENSOR, SCALAR)
+            )  # a constructor stores the rest
         found: list[Leaf] = []
         if own is not None and self.flow.kind(own) != IGNORED:
             self.flow.leaves(own, found, 1)
@@ -177,7 +220,9 @@ class Recorder:
                 self._edge(producer, template.number, "flow", size)
 
     def _source(self, template: Template, leaf: Leaf) -> int:
-        source = self._template(template.path, f"source:{type(leaf[0]).__name__}", "source", template.site, signature(leaf))
+        source = self._template(
+            template.path, f"source:{type(leaf[0]).__name__}", "source", template.site, signature(leaf)
+        )
         self._count(source, 0, 0, [leaf])
         self.flow.made(leaf, source.number)
         self.flow.producer(leaf, reader=template.number)
@@ -223,7 +268,7 @@ class Recorder:
 
     # -- gathering
 
-    def _template(self, path: int, name: str, kind: str, site: Any, in_sig: str) -> Template:
+    def _template(self, path: int, name: str, kind: OpKind, site: Any, in_sig: str) -> Template:
         key = (path, name, in_sig)
         template = self._by_key.get(key)
         if template is None:
@@ -241,7 +286,7 @@ class Recorder:
         if not template.out_sig:
             template.out_sig = ",".join(signature(leaf) for leaf in outputs)
 
-    def _edge(self, src: int, dst: int, kind: str, size: int) -> None:
+    def _edge(self, src: int, dst: int, kind: EdgeKind, size: int) -> None:
         key = (src, dst, kind)
         self._edges[key] = self._edges.get(key, 0) + size
 
@@ -265,7 +310,17 @@ class Recorder:
         for t in self.templates:
             if t.kind not in ("region", "source"):
                 low, high = t.least_ns * t.count / 1e9, t.most_ns * t.count / 1e9
-                rows.append(CostRow(op=t.number, pu="cpu", variant="original", seconds=t.self_ns / 1e9, low=low, high=high, status="ok"))
+                rows.append(
+                    CostRow(
+                        op=t.number,
+                        pu="cpu",
+                        variant="original",
+                        seconds=t.self_ns / 1e9,
+                        low=low,
+                        high=high,
+                        status="ok",
+                    )
+                )
         return CostTable(pus=["cpu"], rows=rows)
 
     def graph(self) -> Graph:

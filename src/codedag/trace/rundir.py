@@ -19,7 +19,17 @@ from codedag.ir.machine import Machine
 from codedag.ir.plan import Plan
 from codedag.ir.report import Report
 
-_REPORTED = ("numpy", "torch", "opencv-python-headless", "opencv-python", "pillow", "scipy", "numba", "pandas", "librosa")
+_REPORTED = (
+    "numpy",
+    "torch",
+    "opencv-python-headless",
+    "opencv-python",
+    "pillow",
+    "scipy",
+    "numba",
+    "pandas",
+    "librosa",
+)
 
 
 class Keeper:
@@ -52,13 +62,18 @@ class Keeper:
     def keep(self, *things: Graph | CostTable | Machine | Plan | Report) -> None:
         """Writes some of graph.json, costs.json, machine.json, plan.json and report.json."""
         for thing in things:
-            self._save(thing, "costs.json" if isinstance(thing, CostTable) else f"{type(thing).__name__.lower()}.json")
+            self._save(
+                thing,
+                "costs.json" if isinstance(thing, CostTable) else f"{type(thing).__name__.lower()}.json",
+            )
 
     def end(self, status: str, exit_code: int) -> None:
         """Writes how the run ended."""
         import msgspec
 
-        done = msgspec.structs.replace(self._info, status=status, exit_code=exit_code, notes=self.notes, versions=_versions())
+        done = msgspec.structs.replace(
+            self._info, status=status, exit_code=exit_code, notes=self.notes, versions=_versions()
+        )
         self._save(done, "run.json")
 
     def _save(self, thing: Graph | CostTable | Machine | Plan | Report | RunInfo, name: str) -> None:

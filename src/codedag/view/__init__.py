@@ -1,0 +1,1 @@
+"""Show a run: as text so far; imports only ir."""

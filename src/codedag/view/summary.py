@@ -11,7 +11,13 @@ def five_lines(report: Report, since_switch: tuple[float, float, float] | None, 
     """Gain, equality, changes, what was declined, and where the files are; one line if there was nothing to gain."""
     if not report.changes:
         return [f"nothing was changed: {_nothing(report)}; run directory: {place}"]
-    return [_gain(report, since_switch), _equality(report), _changes(report.changes), _declined(report.declined), f"run directory: {place}"]
+    return [
+        _gain(report, since_switch),
+        _equality(report),
+        _changes(report.changes),
+        _declined(report.declined),
+        f"run directory: {place}",
+    ]
 
 
 def _nothing(report: Report) -> str:
@@ -21,7 +27,8 @@ def _nothing(report: Report) -> str:
 
 
 def _gain(report: Report, since_switch: tuple[float, float, float] | None) -> str:
-    whole = f"{report.gain:.2f}x [{report.gain_low:.2f} .. {report.gain_high:.2f}] over the whole run of {report.optimised_seconds:.1f} s"
+    interval = f"[{report.gain_low:.2f} .. {report.gain_high:.2f}]"
+    whole = f"{report.gain:.2f}x {interval} over the whole run of {report.optimised_seconds:.1f} s"
     if since_switch is None:
         return f"estimated gain: {whole}"
     middle, low, high = since_switch
@@ -31,7 +38,10 @@ def _gain(report: Report, since_switch: tuple[float, float, float] | None) -> st
 def _equality(report: Report) -> str:
     verdict = report.verdict
     if not verdict.identical:
-        return f"results: {verdict.mismatches} of {verdict.checked} checked calls DIFFERED; the original's results were used and the change was taken back"
+        return (
+            f"results: {verdict.mismatches} of {verdict.checked} checked calls DIFFERED; "
+            "the original's results were used and the change was taken back"
+        )
     return f"results identical: {verdict.checked} of {verdict.checked} checked calls bit-equal ({verdict.how})"
 
 

@@ -16,7 +16,8 @@ def hottest(graph: Graph, most: int = 20) -> list[str]:
     lines = [f"{'operation':{WIDTH}} {'calls':>8} {'self':>10} {'share':>6} {'out':>9}  where"]
     for op in sorted(working, key=lambda op: -op.self_seconds)[:most]:
         share = op.self_seconds / total if total else 0.0
-        lines.append(f"{_short(op):{WIDTH}} {op.count:8d} {time_text(op.self_seconds):>10} {share:6.1%} {size_text(op.out_nbytes):>9}  {op.file}:{op.line}")
+        times = f"{op.count:8d} {time_text(op.self_seconds):>10} {share:6.1%}"
+        lines.append(f"{_short(op):{WIDTH}} {times} {size_text(op.out_nbytes):>9}  {op.file}:{op.line}")
     left = len(working) - most
     return lines + ([f"... and {left} more"] if left > 0 else [])
 
@@ -27,16 +28,23 @@ def _short(op: Op) -> str:
 
 def moves(plan: Plan) -> list[str]:
     """The moves of a plan, one line each."""
-    return [f"{m.kind} {m.file}:{m.line}-{m.end_line} {m.function}: {' > '.join(n.rpartition('.')[2] for n in m.chain)} -> {m.variant}" for m in plan.moves]
+    lines = []
+    for move in plan.moves:
+        chain = " > ".join(name.rpartition(".")[2] for name in move.chain)
+        lines.append(f"{move.kind} {move.file}:{move.line}-{move.end_line} {move.function}: {chain} -> {move.variant}")
+    return lines
 
 
 def report(found: Report) -> list[str]:
     """The whole report, a line per fact."""
     lines = []
     if found.gain is not None:
-        lines.append(f"estimated gain {found.gain:.2f}x [{found.gain_low:.2f} .. {found.gain_high:.2f}] over {found.optimised_seconds:.1f} s")
+        interval = f"[{found.gain_low:.2f} .. {found.gain_high:.2f}]"
+        lines.append(f"estimated gain {found.gain:.2f}x {interval} over {found.optimised_seconds:.1f} s")
     word = "identical" if found.verdict.identical else "DIFFERENT"
-    lines.append(f"results {word}: {found.verdict.checked} checked, {found.verdict.mismatches} differed; {found.verdict.how}")
+    lines.append(
+        f"results {word}: {found.verdict.checked} checked, {found.verdict.mismatches} differed; {found.verdict.how}"
+    )
     lines += [f"changed  {c.where}  {c.what}  ({c.reason})" for c in found.changes]
     lines += [f"declined {d.where}  {d.what}: {d.reason}" for d in found.declined]
     return lines

@@ -1,0 +1,121 @@
+"""`make bench`: ratios of interleaved runs, with their spread, written to bench/results/."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench" / "results"
+SCRIPT = ROOT / "examples" / "images_cv2.py"
+EPOCHS, PICTURES = 5, 320
+WARM = 2  # epochs that are not counted: observing, building and proving happen there
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=8)
+    options = parser.parse_args()
+    RESULTS.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="codedag-bench-") as home:
+        found = {"images_cv2": images(options.rounds, Path(home)), "import": importing(options.rounds * 3)}
+    found["versions"] = _versions()
+    (RESULTS / "bench.json").write_text(json.dumps(found, indent=1) + "\n")
+    print(f"written to {(RESULTS / 'bench.json').relative_to(ROOT)}")
+
+
+def images(rounds: int, home: Path) -> dict[str, object]:
+    """images/s of the example plain and under `codedag run`, one thread, interleaved in random order."""
+    print(
+        f"images_cv2.py, one thread, {rounds} interleaved rounds, images/s of epochs {WARM + 1}..{EPOCHS}",
+        flush=True,
+    )
+    options = [
+        "--data",
+        str(ROOT / "data" / "demo"),
+        "--count",
+        str(PICTURES),
+        "--epochs",
+        str(EPOCHS),
+        "--threads",
+        "1",
+    ]
+    commands = {
+        "plain": [sys.executable, str(SCRIPT), *options],
+        "codedag": [sys.executable, "-m", "codedag", "-q", "run", str(SCRIPT), *options],
+    }
+    rates: dict[str, list[float]] = {name: [] for name in commands}
+    walls: dict[str, list[float]] = {name: [] for name in commands}
+    digests: dict[str, set[str]] = {name: set() for name in commands}
+    _measure(commands["plain"], home)  # makes the pictures and warms the file cache; not counted
+    for number in range(rounds):
+        for name in random.Random(number).sample(sorted(commands), len(commands)):
+            digest = home / "digest"
+            rate, wall = _measure([*commands[name], "--digest", str(digest)], home)
+            rates[name].append(rate)
+            walls[name].append(wall)
+            digests[name].add(digest.read_text())
+        print(
+            f"  round {number + 1}: plain {rates['plain'][-1]:.0f}, codedag {rates['codedag'][-1]:.0f}",
+            flush=True,
+        )
+    equal = len(digests["plain"] | digests["codedag"]) == 1
+    ratios = [b / a for a, b in zip(rates["plain"], rates["codedag"], strict=True)]
+    whole = [a / b for a, b in zip(walls["plain"], walls["codedag"], strict=True)]
+    spread = max(rates["plain"]) / min(rates["plain"])
+    for name in commands:
+        print(f"  {name:8} best {max(rates[name]):.0f}, median {statistics.median(rates[name]):.0f} images/s")
+    best = max(rates["codedag"]) / max(rates["plain"])
+    print(
+        f"  ratio    median {statistics.median(ratios):.2f}x [{min(ratios):.2f} .. {max(ratios):.2f}], best/best {best:.2f}x"
+    )
+    print(f"  the baseline moved by {spread:.2f}x" + ("" if spread < 1.3 else ": more than 1.3x, this run is void"))
+    print(f"  whole process with imports and observing: median {statistics.median(whole):.2f}x")
+    print(f"  every batch bit-equal in every round: {equal}")
+    return {
+        "images_per_second": rates, "wall_seconds": walls, "ratio_median": statistics.median(ratios), "ratios": ratios,
+        "wall_ratio_median": statistics.median(whole), "baseline_spread": spread, "bit_equal": equal,
+    }  # fmt: skip
+
+
+def _measure(command: list[str], home: Path) -> tuple[float, float]:
+    started = time.perf_counter()
+    environment = {**os.environ, "CODEDAG_HOME": str(home / "home")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    wall = time.perf_counter() - started
+    rates = [float(rate) for rate in re.findall(r"([\d.]+) images/s", done.stdout)][WARM:]
+    return len(rates) / sum(1 / rate for rate in rates), wall
+
+
+def importing(rounds: int) -> dict[str, object]:
+    """Seconds of `import codedag` against `import dataclasses, json`, each in fresh interpreters, interleaved."""
+    statements = {"codedag": "import codedag", "reference": "import dataclasses, json"}
+    seconds: dict[str, list[float]] = {name: [] for name in statements}
+    for _ in range(rounds):
+        for name, statement in statements.items():
+            code = f"import time; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"
+            done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+            seconds[name].append(float(done.stdout))
+    ratio = statistics.median(seconds["codedag"]) / statistics.median(seconds["reference"])
+    print(f"import codedag: {ratio:.2f}x of `import dataclasses, json` (median of {rounds})")
+    return {"seconds": seconds, "ratio_median": ratio}
+
+
+def _versions() -> dict[str, str]:
+    names = ("codedag", "numpy", "torch", "opencv-python-headless", "msgspec")
+    return {"python": platform.python_version(), **{name: version(name) for name in names}}
+
+
+if __name__ == "__main__":
+    main()
