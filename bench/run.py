@@ -77,9 +77,8 @@ def images(rounds: int, home: Path) -> dict[str, object]:
     for name in commands:
         print(f"  {name:8} best {max(rates[name]):.0f}, median {statistics.median(rates[name]):.0f} images/s")
     best = max(rates["codedag"]) / max(rates["plain"])
-    print(
-        f"  ratio    median {statistics.median(ratios):.2f}x [{min(ratios):.2f} .. {max(ratios):.2f}], best/best {best:.2f}x"
-    )
+    interval = f"[{min(ratios):.2f} .. {max(ratios):.2f}]"
+    print(f"  ratio    median {statistics.median(ratios):.2f}x {interval}, best/best {best:.2f}x")
     print(f"  the baseline moved by {spread:.2f}x" + ("" if spread < 1.3 else ": more than 1.3x, this run is void"))
     print(f"  whole process with imports and observing: median {statistics.median(whole):.2f}x")
     print(f"  every batch bit-equal in every round: {equal}")

@@ -8,12 +8,14 @@ iteration of everything; an edge against that order goes from one iteration to a
 from __future__ import annotations
 
 import os
+import re
 import threading
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from codedag.instrument.sites import GRAPH_KIND, ITERATE, SiteInfo
+from codedag.instrument.sites import BINARY, GETITEM, INPLACE, ITERATE, SETITEM, UNARY, SiteInfo
 from codedag.ir import CostRow, CostTable, Edge, Graph, Op
 from codedag.trace.dataflow import ARRAY, IGNORED, SCALAR, TENSOR, Dataflow, Leaf, nbytes, signature
 from codedag.trace.names import Names
@@ -23,6 +25,10 @@ _DEEPEST_PATH = 64
 
 OpKind = Literal["call", "operator", "subscript", "region", "source", "sink"]
 EdgeKind = Literal["flow", "anti"]
+_KINDS: dict[int, OpKind] = {
+    BINARY: "operator", UNARY: "operator", INPLACE: "operator", GETITEM: "subscript", SETITEM: "subscript",
+}  # fmt: skip
+_MOST_SHAPES = 4  # signatures of one operation that are told apart; more are folded into one with open shapes
 
 
 @dataclass(slots=True)
@@ -42,6 +48,14 @@ class Template:
     least_ns: int = 1 << 62
     most_ns: int = 0
     out_nbytes: int = 0
+
+    def add(self, other: Template) -> None:
+        """Takes in the counts of another template of the same operation."""
+        self.count += other.count
+        self.self_ns += other.self_ns
+        self.total_ns += other.total_ns
+        self.out_nbytes += other.out_nbytes
+        self.least_ns, self.most_ns = min(self.least_ns, other.least_ns), max(self.most_ns, other.most_ns)
 
 
 @dataclass(slots=True)
@@ -73,6 +87,7 @@ class Recorder:
         self._by_key: dict[tuple[int, str, str], Template] = {}
         self._paths: list[_Path] = []
         self._path_numbers: dict[tuple[int, int], int] = {}
+        self._shapes: dict[tuple[int, str, str], list[Template]] = {}
         self._ranks: dict[int, dict[tuple[str, str], int]] = {}
         self._edges: dict[tuple[int, int, EdgeKind], int] = {}
         self._frozen: set[int] = set()
@@ -171,7 +186,7 @@ class Recorder:
         with self._lock:
             name = self.names.of(function, iterates=site.kind == ITERATE)
             in_sig = ",".join(signature(leaf) for leaf in inputs)
-            template = self._template(path, name, GRAPH_KIND.get(site.kind, "call"), site, in_sig)
+            template = self._template(path, name, _KINDS.get(site.kind, "call"), site, in_sig)
             if path in self._frozen and template.count:
                 for leaf in outputs:
                     self.flow.made(leaf, template.number)
@@ -269,12 +284,30 @@ class Recorder:
     # -- gathering
 
     def _template(self, path: int, name: str, kind: OpKind, site: Any, in_sig: str) -> Template:
-        key = (path, name, in_sig)
-        template = self._by_key.get(key)
+        template = self._by_key.get((path, name, in_sig))
+        if template is not None:
+            return template
+        open_sig = _open_shapes(in_sig)
+        shapes = self._shapes.setdefault((path, name, open_sig), [])
+        if len(shapes) >= _MOST_SHAPES and open_sig != in_sig:
+            in_sig = open_sig
+            template = self._by_key.get((path, name, in_sig))
         if template is None:
-            template = self._by_key[key] = Template(len(self.templates), name, kind, path, site, in_sig)
+            template = self._by_key[path, name, in_sig] = Template(len(self.templates), name, kind, path, site, in_sig)
             self.templates.append(template)
+            shapes.append(template)
         return template
+
+    def _folded(self) -> dict[int, Template]:
+        """Each template's number with the template that stands for it: the open one, where there are many shapes."""
+        stands = {template.number: template for template in self.templates}
+        for shapes in self._shapes.values():
+            if len(shapes) > _MOST_SHAPES:
+                whole = replace(shapes[-1], out_sig=_open_shapes(shapes[-1].out_sig))
+                for part in shapes[:-1]:
+                    whole.add(part)
+                stands |= {part.number: whole for part in shapes}
+        return stands
 
     def _count(self, template: Template, total: int, own: int, outputs: list[Leaf]) -> None:
         template.count += 1
@@ -307,7 +340,7 @@ class Recorder:
     def costs(self) -> CostTable:
         """What each operation cost as written: the sum over its calls, between its fastest and its slowest call."""
         rows = []
-        for t in self.templates:
+        for t in self._distinct(self._folded()):
             if t.kind not in ("region", "source"):
                 low, high = t.least_ns * t.count / 1e9, t.most_ns * t.count / 1e9
                 rows.append(
@@ -326,15 +359,18 @@ class Recorder:
     def graph(self) -> Graph:
         """The graph so far: operations in program order, edges that respect it, and the carried rest."""
         with self._lock:
-            rank = {t.number: self._order(t) for t in self.templates}
-            ops = [self._op(t) for t in self.templates]
-            flows, carried = [], set()
+            stands = self._folded()
+            templates = self._distinct(stands)
+            rank = {t.number: self._order(t) for t in templates}
+            sizes: Counter[tuple[int, int, EdgeKind]] = Counter()
             for (src, dst, kind), size in self._edges.items():
-                if rank[src] < rank[dst]:
-                    flows.append(Edge(src=src, dst=dst, kind=kind, nbytes=size))
-                else:
-                    carried.add((src, dst))
-            return Graph.build(ops, flows, sorted(carried))
+                sizes[stands[src].number, stands[dst].number, kind] += size
+            flows = [Edge(s, d, kind, size) for (s, d, kind), size in sizes.items() if rank[s] < rank[d]]
+            carried = {(s, d) for s, d, _ in sizes if rank[s] >= rank[d]}
+            return Graph.build([self._op(t) for t in templates], flows, sorted(carried))
+
+    def _distinct(self, stands: dict[int, Template]) -> list[Template]:
+        return list({id(t): t for t in stands.values()}.values())
 
     def _order(self, template: Template) -> tuple[Any, ...]:
         # An operation comes after everything that ran inside it, a source before its first reader.
@@ -348,6 +384,11 @@ class Recorder:
             context=self.context(t), count=t.count, self_seconds=t.self_ns / 1e9, total_seconds=t.total_ns / 1e9,
             out_nbytes=t.out_nbytes, in_sig=t.in_sig, out_sig=t.out_sig, site=info.index,
         )  # fmt: skip
+
+
+def _open_shapes(text: str) -> str:
+    """A signature without its extents: `uint8[*,*,*]` for `uint8[224,224,3]`."""
+    return re.sub(r"\d+(?=[,\]])", "*", text)
 
 
 def shown_path(path: str) -> str:
