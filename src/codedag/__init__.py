@@ -5,10 +5,9 @@ Importing this package loads no framework, reads no file and starts no thread; n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from codedag._version import __version__
 
+TYPE_CHECKING = False  # type checkers know this name; `typing` itself would cost more than the rest of the import
 if TYPE_CHECKING:
     from codedag.ir import Graph as Graph
     from codedag.ir import Plan as Plan
@@ -19,13 +18,14 @@ _HOMES = {"load": "codedag.ir", "Graph": "codedag.ir", "Plan": "codedag.ir"}
 __all__ = ["Graph", "Plan", "__version__", "load"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'codedag' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(home), name)
+    found: object = getattr(importlib.import_module(home), name)
+    return found
 
 
 def __dir__() -> list[str]:

@@ -80,9 +80,10 @@ class Pilot:
 
     program: Program
     observe_only: bool = False
+    synchronous: bool = False  # plan and build at once instead of in the background: slower, but repeatable
     plan: Plan | None = None
     recorder: Recorder = field(init=False)
-    shelf: Shelf = field(default_factory=Shelf)
+    shelf: Shelf = field(init=False)
     applied: list[Applied] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -97,6 +98,7 @@ class Pilot:
 
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
+        self.shelf = Shelf(synchronous=self.synchronous)
 
     # -- the life of a run
 
@@ -148,7 +150,10 @@ class Pilot:
             watch.ended = now
             self.program.settle(info.file, info.owner)
             self.recorder.freeze_around(info.file, info.owner)
-            self._inbox.put((info.file, info.owner))
+            if self.synchronous:
+                self._try_to_plan((info.file, info.owner))
+            else:
+                self._inbox.put((info.file, info.owner))
 
     # -- planning (in the background thread)
 
@@ -161,9 +166,12 @@ class Pilot:
                 continue
             if function is None:
                 return
-            planned = attempt(self._plan_function, *function)
-            if isinstance(planned, Failed):
-                self.refused.append(Refused("planning", f"{shown_path(function[0])} {function[1]}", planned.reason))
+            self._try_to_plan(function)
+
+    def _try_to_plan(self, function: Function) -> None:
+        planned = attempt(self._plan_function, *function)
+        if isinstance(planned, Failed):
+            self.refused.append(Refused("planning", f"{shown_path(function[0])} {function[1]}", planned.reason))
 
     def _settle_scalar_functions(self) -> None:
         """Functions that only juggle numbers get their plain code back: there is nothing in them to see."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,8 @@ def run(target: Target, keeper: Keeper, *, observe_only: bool = False, plan: Pla
     """Runs the program under a pilot; in a forked child that runs to its end, only how it ended."""
     keeper.begin()
     program = Program([target.root()])
-    pilot = Pilot(program, observe_only=observe_only, plan=plan)
+    at_once = os.environ.get("CODEDAG_SYNCHRONOUS", "") not in ("", "0")
+    pilot = Pilot(program, observe_only=observe_only, synchronous=at_once, plan=plan)
     with importing(program):
         pilot.start()
         ending = launch.run(target, lambda path, source: program.load(path, source, main=True))

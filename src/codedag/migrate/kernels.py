@@ -12,7 +12,8 @@ from codedag.migrate.guard import Failed, attempt
 class Shelf:
     """Kernels that are ready, and those that a background thread is building and proving."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, synchronous: bool = False) -> None:
+        self._synchronous = synchronous
         self.ready: list[Any] = []
         self._wanted: set[tuple[Any, ...]] = set()
         self._refused: dict[tuple[Any, ...], No] = {}
@@ -33,6 +34,9 @@ class Shelf:
                 thread = threading.Thread(target=self._build, args=(key, view, rows, out), name="codedag-kernel", daemon=True)
                 self._threads.append(thread)
                 thread.start()
+        if self._synchronous:
+            self.wait(600)
+            return next((k for k in self.ready if k.accepts(view, rows, table, out)), No("no kernel could be built"))
         return No("its kernel was still being built")
 
     def _build(self, key: tuple[Any, ...], view: Any, rows: tuple[int, ...], out: Any) -> None:

@@ -1,0 +1,49 @@
+"""Running real programs in fresh interpreters, plain and under the command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path(__file__).resolve().parent.parent / "programs"
+EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def programs() -> Path:
+    return PROGRAMS
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Run:
+    """plain("x.py", "arg"): the program as Python runs it."""
+
+    def run(*args: object, **settings: object) -> subprocess.CompletedProcess[str]:
+        return _run([sys.executable, *map(str, args)], tmp_path, settings)
+
+    return run
+
+
+@pytest.fixture
+def codedag(tmp_path: Path, codedag_home: Path) -> Run:
+    """codedag("run", "x.py"): the command line with its own home, planning at once: no test depends on time."""
+
+    def run(*args: object, **settings: object) -> subprocess.CompletedProcess[str]:
+        environment = {"CODEDAG_HOME": str(codedag_home), "CODEDAG_SYNCHRONOUS": "1", **settings.pop("env", {})}  # type: ignore[dict-item]
+        return _run([sys.executable, "-m", "codedag", *map(str, args)], tmp_path, {"env": environment, **settings})
+
+    return run
+
+
+def _run(command: list[str], cwd: Path, settings: dict[str, object]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **settings.pop("env", {})}  # type: ignore[dict-item]
+    return subprocess.run(
+        command, cwd=settings.pop("cwd", cwd), env=environment, capture_output=True, text=True, timeout=300, **settings
+    )

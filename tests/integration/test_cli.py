@@ -1,0 +1,185 @@
+"""The command line on good and bad input: clear words, the right exit code, nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from codedag import __version__
+
+
+def test_version(codedag):
+    assert codedag("--version").stdout == f"codedag {__version__}\n"
+
+
+def test_doctor_names_what_works_here(codedag):
+    said = codedag("doctor")
+    assert said.returncode == 0
+    for word in ("recorder", "compiler", "cpu", "numpy", "scipy.ndimage.median_filter -> cv2", "cache"):
+        assert word in said.stdout
+    assert json.loads(codedag("doctor", "--json").stdout)["codedag"] == __version__
+
+
+@pytest.mark.parametrize("command", ["run", "trace"])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["missing.py"], "there is no script 'missing.py'"),
+        ([], "Name the script"),
+        (["-m", "no_such_module_anywhere"], "no module 'no_such_module_anywhere'"),
+        (["."], "directory without __main__.py"),
+    ],
+)
+def test_a_program_that_cannot_be_started_is_an_error(codedag, command, arguments, words):
+    got = codedag(command, *arguments)
+    assert got.returncode == 2
+    assert words in got.stderr
+    assert "Traceback" not in got.stderr
+    assert got.stdout == ""
+
+
+@pytest.mark.parametrize("command", ["run", "trace"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "print('out')\nraise ValueError('own')\n",
+        "import sys\nprint('out')\nsys.exit(7)\n",
+        "import sys\nsys.exit('text')\n",
+        "def f(:\n",
+        "import os\nprint('out', flush=True)\nos._exit(5)\n",
+        "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n",
+        "import sys\nprint(sys.argv, __name__, __file__.rsplit('/')[-1])\n",
+        "",
+    ],
+)
+def test_the_program_keeps_its_own_behaviour(plain, codedag, tmp_path, command, source):
+    (tmp_path / "own.py").write_text(source)
+    expected = plain("own.py", "--plan", "-o", "x")
+    got = codedag("-q", command, "own.py", "--plan", "-o", "x")
+    assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout)
+    assert got.stderr == expected.stderr
+    assert os.listdir(tmp_path) == ["own.py"]
+
+
+def test_disabled_means_the_program_alone(plain, codedag, programs):
+    script = programs / "numpy_loop.py"
+    got = codedag("run", script, 50, env={"CODEDAG_DISABLE": "1"})
+    assert (got.stdout, got.stderr) == (plain(script, 50).stdout, "")
+
+
+def test_trace_writes_a_run_that_view_shows(codedag, programs, tmp_path):
+    said = codedag("trace", "-o", "run", programs / "numpy_loop.py", 30)
+    assert said.returncode == 0
+    assert sorted(os.listdir(tmp_path / "run")) == ["costs.json", "graph.json", "run.json"]
+    assert "next: codedag view run" in said.stderr
+    shown = codedag("view", "run")
+    assert shown.returncode == 0
+    assert "operator.isub" in shown.stdout
+    assert "numpy.ndarray.astype" in shown.stdout
+    facts = json.loads(codedag("view", "run", "--json").stdout)
+    assert facts["run"]["status"] == "ok"
+    assert facts["hottest"][0]["count"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("graph.json", b""),
+        ("graph.json", b"{"),
+        ("run.json", b'{"format": "codedag/run", "version": 99}'),
+        ("run.json", b"\0\1"),
+    ],
+)
+def test_view_names_the_file_that_is_broken(codedag, programs, tmp_path, name, content):
+    codedag("trace", "-o", "run", programs / "numpy_loop.py", 10)
+    (tmp_path / "run" / name).write_bytes(content)
+    got = codedag("view", "run")
+    assert got.returncode == 2
+    assert name in got.stderr
+    assert "Traceback" not in got.stderr
+
+
+def test_view_of_nothing(codedag):
+    got = codedag("view", "nowhere")
+    assert got.returncode == 2
+    assert "nowhere" in got.stderr
+
+
+@pytest.mark.parametrize("plan", ["missing.json", "broken.json"])
+def test_a_plan_that_cannot_be_read_stops_before_the_program_starts(codedag, tmp_path, plan):
+    (tmp_path / "broken.json").write_text('{"format": "codedag/plan", "version": 1, "moves": 3}')
+    (tmp_path / "own.py").write_text("print('started')\n")
+    got = codedag("run", "--plan", plan, "own.py")
+    assert got.returncode == 2
+    assert plan in got.stderr
+    assert got.stdout == ""
+
+
+def test_an_output_that_cannot_be_written_stops_before_the_program_starts(codedag, tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "own.py").write_text("print('started')\n")
+    got = codedag("run", "-o", "file/run", "own.py")
+    assert got.returncode == 2
+    assert "cannot write" in got.stderr
+    assert got.stdout == ""
+
+
+def _start(home: Path, *command: object) -> subprocess.Popen[str]:
+    environment = {**os.environ, "CODEDAG_HOME": str(home)}
+    full = [sys.executable, "-u", "-m", "codedag", *map(str, command)]
+    return subprocess.Popen(full, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+FOREVER = """
+import time
+import numpy as np
+print("ready", flush=True)
+x = np.zeros(9)
+while True:
+    x = x + 1
+    time.sleep(0.01)
+"""
+
+
+def test_interrupt_is_the_programs_own(codedag_home, tmp_path):
+    (tmp_path / "forever.py").write_text(FOREVER)
+    process = _start(codedag_home, "run", "-o", tmp_path / "run", tmp_path / "forever.py")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    assert "KeyboardInterrupt" in stderr
+    assert "codedag/" not in stderr.split("KeyboardInterrupt")[0]
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "failed"
+
+
+def test_kill_leaves_a_run_that_says_so(codedag, codedag_home, tmp_path):
+    (tmp_path / "forever.py").write_text(FOREVER)
+    process = _start(codedag_home, "run", "-o", tmp_path / "run", tmp_path / "forever.py")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.kill()
+    process.communicate(timeout=60)
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "running"
+    shown = codedag("view", tmp_path / "run")
+    assert shown.returncode == 0
+    assert "still running, or killed" in shown.stdout
+    assert not [name for name in os.listdir(tmp_path / "run") if name.startswith(".")]
+
+
+def test_a_closed_stderr_does_not_disturb_the_program(codedag_home, programs, plain):
+    script = programs / "numpy_loop.py"
+    command = f"{sys.executable} -m codedag run {script} 50 2>&-"
+    environment = {**os.environ, "CODEDAG_HOME": str(codedag_home)}
+    got = subprocess.run(["sh", "-c", command], env=environment, stdout=subprocess.PIPE, text=True, timeout=120)
+    assert got.stdout == plain(script, 50).stdout
+    assert got.returncode == 0

@@ -1,0 +1,142 @@
+"""`codedag run` on real scripts: same results, something changed, everything said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from codedag.ir import load
+
+EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
+
+
+def test_numpy_program_is_changed_and_prints_the_same(plain, codedag, programs, tmp_path):
+    script = programs / "numpy_loop.py"
+    expected = plain(script, 600)
+    got = codedag("run", "-o", tmp_path / "run", script, 600)
+    assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout)
+    run = load(tmp_path / "run")
+    assert [m.kind for m in run.plan.moves] == ["fuse"]
+    assert run.plan.moves[0].chain[0] == "numpy.ndarray.astype"
+    assert run.report.verdict.identical
+    assert run.report.verdict.checked >= 8
+    assert run.run.status == "ok"
+    five = [line for line in got.stderr.splitlines() if line.startswith("codedag: ")]
+    starts = ("estimated gain", "results identical", "changed", "declined", "run directory", "next")
+    assert [line.removeprefix("codedag: ").startswith(start) for line, start in zip(five, starts, strict=True)] == [
+        True
+    ] * 6
+
+
+def test_a_saved_plan_is_replayed_from_the_start(plain, codedag, programs, tmp_path):
+    script = programs / "numpy_loop.py"
+    codedag("run", "-o", tmp_path / "first", script, 600)
+    expected = plain(script, 600)
+    got = codedag("run", "--plan", tmp_path / "first" / "plan.json", "-o", tmp_path / "second", script, 600)
+    assert (got.returncode, got.stdout) == (0, expected.stdout)
+    assert "changed: " in got.stderr
+    again = load(tmp_path / "second")
+    assert again.report.verdict.identical
+    assert len(again.report.changes) == 1
+
+
+def test_a_plan_for_another_version_of_the_script_is_declined(plain, codedag, programs, tmp_path):
+    script = tmp_path / "numpy_loop.py"
+    script.write_text((programs / "numpy_loop.py").read_text())
+    codedag("run", "-o", tmp_path / "first", script, 600)
+    script.write_text("# one line more\n" + script.read_text())
+    expected = plain(script, 400)
+    got = codedag("run", "--plan", tmp_path / "first" / "plan.json", script, 400)
+    assert got.stdout == expected.stdout
+    assert "another version of this file" in got.stderr
+
+
+def test_observe_only_changes_nothing(plain, codedag, programs, tmp_path):
+    script = programs / "numpy_loop.py"
+    expected = plain(script, 500)
+    got = codedag("run", "--observe-only", "-o", tmp_path / "run", script, 500)
+    assert got.stdout == expected.stdout
+    assert load(tmp_path / "run").plan.moves == []
+
+
+def test_a_script_with_nothing_to_gain_gets_one_line(plain, codedag, tmp_path):
+    (tmp_path / "count.py").write_text("total = 0\nfor i in range(200_000):\n    total += i % 7\nprint(total)\n")
+    expected = plain("count.py")
+    got = codedag("run", "count.py")
+    assert got.stdout == expected.stdout
+    lines = got.stderr.splitlines()
+    assert lines[0].startswith("codedag: nothing was changed")
+    assert len(lines) <= 2
+
+
+@pytest.mark.parametrize("compiler", ["numba", "numpy"])
+def test_without_a_compiler_the_results_stay_the_same(plain, codedag, programs, tmp_path, compiler):
+    script = programs / "numpy_loop.py"
+    expected = plain(script, 300)
+    got = codedag("run", "-o", tmp_path / "run", script, 300, env={"CODEDAG_COMPILER": compiler})
+    assert (got.returncode, got.stdout) == (0, expected.stdout)
+    for change in load(tmp_path / "run").report.changes:
+        assert "(c" not in change.what
+
+
+def test_a_cache_that_cannot_be_written_is_no_obstacle(plain, codedag, programs, tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    script = programs / "numpy_loop.py"
+    expected = plain(script, 400)
+    got = codedag("run", script, 400, env={"CODEDAG_HOME": str(blocked)})
+    assert (got.returncode, got.stdout) == (0, expected.stdout)
+    assert "not written" in got.stderr
+
+
+def test_the_example_trains_the_same_with_every_batch_bit_equal(plain, codedag, tmp_path):
+    options = ["--data", tmp_path / "data", "--count", 96, "--epochs", 4, "--size", 96, "--threads", 1]
+    expected = plain(EXAMPLES / "images_cv2.py", *options, "--digest", tmp_path / "plain")
+    got = codedag("run", "-o", tmp_path / "run", EXAMPLES / "images_cv2.py", *options, "--digest", tmp_path / "codedag")
+    assert got.returncode == expected.returncode == 0, got.stderr
+    assert (tmp_path / "plain").read_text() == (tmp_path / "codedag").read_text()
+    losses = [[line.split(",")[0] for line in out.stdout.splitlines()] for out in (expected, got)]
+    assert losses[0] == losses[1]
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["verdict"]["mismatches"] == 0
+
+
+@pytest.mark.parametrize("workers", [2])
+def test_worker_processes_give_the_same_batches(plain, codedag, tmp_path, workers):
+    options = ["--data", tmp_path / "data", "--count", 48, "--epochs", 2, "--size", 64, "--workers", workers]
+    expected = plain(EXAMPLES / "images_cv2.py", *options, "--digest", tmp_path / "plain")
+    got = codedag("run", EXAMPLES / "images_cv2.py", *options, "--digest", tmp_path / "codedag")
+    assert got.returncode == expected.returncode == 0, got.stderr
+    assert (tmp_path / "plain").read_text() == (tmp_path / "codedag").read_text()
+    assert got.stderr.count("run directory") == 1
+
+
+NDIMAGE = """
+import hashlib
+import numpy as np
+from scipy import ndimage
+
+def clean(picture):
+    smooth = ndimage.median_filter(picture, size=3)
+    return ndimage.maximum_filter(smooth, 5)
+
+rng = np.random.default_rng(1)
+digest = hashlib.sha256()
+for i in range(300):
+    digest.update(clean(rng.integers(0, 256, (128, 128), dtype=np.uint8)).tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_library_calls_are_substituted_through_the_registry(plain, codedag, tmp_path):
+    (tmp_path / "xray.py").write_text(NDIMAGE)
+    expected = plain("xray.py")
+    got = codedag("run", "-o", "run", "xray.py")
+    assert (got.returncode, got.stdout) == (0, expected.stdout)
+    moves = load(tmp_path / "run").plan.moves
+    assert {(m.kind, m.variant, *m.chain) for m in moves} == {
+        ("substitute", "cv2", "scipy.ndimage.median_filter"),
+        ("substitute", "cv2", "scipy.ndimage.maximum_filter"),
+    }
