@@ -56,31 +56,26 @@ class Photos(Dataset):
         image = cv2.imread(path)
         image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
         image = cv2.resize(image, (self.size, self.size))
-        if self.train and random.random() < 0.5:
-            image = cv2.flip(image, 1)
-        label = int(path[-5])
-        image = self.augment(image) if self.train else image
-        image = image / 255.0
-        image = (image - MEAN) / STD
+        contrast, brightness = 1.0, 0.0
+        if self.train:
+            if random.random() < 0.5:
+                image = cv2.flip(image, 1)
+            contrast, brightness = random.uniform(0.8, 1.2), random.uniform(-20, 20)
+        image = np.clip(image.astype(np.float32) * contrast + brightness, 0, 255)
+        image = (image / 255.0 - MEAN) / STD
         image = image.transpose(2, 0, 1)
-        return torch.from_numpy(image.astype(np.float32)), label
-
-    def augment(self, image):
-        contrast = random.uniform(0.8, 1.2)
-        brightness = random.uniform(-20, 20)
-        image = image.astype(np.float32) * contrast + brightness
-        return np.clip(image, 0, 255).astype(np.uint8)
+        return torch.from_numpy(image).float(), int(path[-5])
 
 
 class SmallNet(nn.Module):
     def __init__(self):
         super().__init__()
-        self.pool = nn.AvgPool2d(8)
         self.conv = nn.Conv2d(3, 8, 3, stride=2)
         self.head = nn.Linear(8, 2)
 
     def forward(self, x):
-        x = torch.relu(self.conv(self.pool(x)))
+        x = x[:, :, ::8, ::8]  # thumbnails are enough for this toy
+        x = torch.relu(self.conv(x))
         return self.head(x.mean(dim=(2, 3)))
 
 

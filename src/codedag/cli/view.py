@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import astuple
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from codedag.ir import Graph
 
 
 @click.command("view")
@@ -24,7 +30,11 @@ def command(run: str, most: int, as_json: bool) -> None:
         return
     info = found.run
     click.echo(f"{' '.join(info.argv)}  ({info.command}, {info.started}, {_status(info.status)})")
-    lines = text.hottest(found.graph, most) if found.has("graph") else ["no graph: the program did not get to its end"]
+    if found.has("graph"):
+        _show_operations(found.graph, most)
+    else:
+        click.echo("no graph: the program did not get to its end")
+    lines = []
     if found.has("report"):
         lines += ["", *text.report(found.report)]
     if found.has("plan") and found.plan.moves:
@@ -37,6 +47,26 @@ def command(run: str, most: int, as_json: bool) -> None:
     else:
         lines += ["", f"next: codedag run {' '.join(info.argv)}"]
     click.echo("\n".join(lines))
+
+
+def _show_operations(graph: Graph, most: int) -> None:
+    """The table of operations: drawn on a terminal, plain text elsewhere."""
+    from codedag.view import text
+
+    if not sys.stdout.isatty() or not len(graph):
+        click.echo("\n".join(text.hottest(graph, most)))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in astuple(text.HEADINGS):
+        table.add_column(
+            heading, justify="left" if heading in ("operation", "where") else "right", no_wrap=heading != "operation"
+        )
+    for op in text.hot_ops(graph, most):
+        table.add_row(*astuple(op))
+    Console().print(table)
 
 
 def _status(status: str) -> str:

@@ -2,28 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from codedag.ir import Graph, Op, Plan, Report
 
 WIDTH = 34
 
 
-def hottest(graph: Graph, most: int = 20) -> list[str]:
-    """A table of the operations that took most time themselves."""
+@dataclass(frozen=True, slots=True)
+class HotOp:
+    """One line of the table of operations, as text."""
+
+    name: str
+    calls: str
+    own: str
+    share: str
+    out: str
+    where: str
+
+
+HEADINGS = HotOp("operation", "calls", "self", "share", "out", "where")
+
+
+def hot_ops(graph: Graph, most: int) -> list[HotOp]:
+    """The operations that took most time themselves, hottest first."""
     working = [op for op in graph.ops if op.kind not in ("region", "source")]
-    total = sum(op.self_seconds for op in working)
-    if not working:
+    total = sum(op.self_seconds for op in working) or 1.0
+    return [_line(op, total) for op in sorted(working, key=lambda op: -op.self_seconds)[:most]]
+
+
+def _line(op: Op, total: float) -> HotOp:
+    share, out = f"{op.self_seconds / total:.1%}", size_text(op.out_nbytes)
+    return HotOp(op.name, str(op.count), time_text(op.self_seconds), share, out, f"{op.file}:{op.line}")
+
+
+def hottest(graph: Graph, most: int = 20) -> list[str]:
+    """The table of the hottest operations as plain text."""
+    found = hot_ops(graph, most)
+    if not found:
         return ["no operation that moves data was seen"]
-    lines = [f"{'operation':{WIDTH}} {'calls':>8} {'self':>10} {'share':>6} {'out':>9}  where"]
-    for op in sorted(working, key=lambda op: -op.self_seconds)[:most]:
-        share = op.self_seconds / total if total else 0.0
-        times = f"{op.count:8d} {time_text(op.self_seconds):>10} {share:6.1%}"
-        lines.append(f"{_short(op):{WIDTH}} {times} {size_text(op.out_nbytes):>9}  {op.file}:{op.line}")
-    left = len(working) - most
+    lines = []
+    for op in (HEADINGS, *found):
+        name = op.name if len(op.name) <= WIDTH else "..." + op.name[-(WIDTH - 3) :]
+        lines.append(f"{name:{WIDTH}} {op.calls:>8} {op.own:>10} {op.share:>6} {op.out:>9}  {op.where}")
+    left = sum(op.kind not in ("region", "source") for op in graph.ops) - most
     return lines + ([f"... and {left} more"] if left > 0 else [])
-
-
-def _short(op: Op) -> str:
-    return op.name if len(op.name) <= WIDTH else "..." + op.name[-(WIDTH - 3) :]
 
 
 def moves(plan: Plan) -> list[str]:
