@@ -33,6 +33,7 @@ class Buffer:
 
     owner: Any
     writer: int
+    written: int  # when, on the clock of the dataflow
     readers: set[int] = field(default_factory=set)
 
 
@@ -41,7 +42,8 @@ class Dataflow:
 
     def __init__(self, user_files: set[str]) -> None:
         self._user_files = user_files
-        self._objects: dict[int, tuple[Any, int]] = {}
+        self._clock = 0
+        self._objects: dict[int, tuple[Any, int, int]] = {}  # id -> weak reference, operation, when
         self._buffers: dict[int, Buffer] = {}
         self._shared: dict[int, Any] = {}  # tensor storage pointer -> weak reference to the array that owns it
         self._scalars: OrderedDict[int, tuple[Any, int]] = OrderedDict()
@@ -113,7 +115,7 @@ class Dataflow:
         value, kind = leaf
         if kind == SCALAR:
             return self._scalar_producer(value)
-        made = self._made(value)
+        made, when = self._made(value)
         if kind not in (ARRAY, TENSOR):
             return made
         key, owner = self._root(value, kind)
@@ -122,21 +124,21 @@ class Dataflow:
             del self._buffers[key]
             buffer = None
         if made < 0 and owner is not value:
-            made = self._made(owner)
+            made, when = self._made(owner)
         if buffer is None:
             return made
         if reader >= 0:
             buffer.readers.add(reader)
-        return buffer.writer if made < 0 or buffer.writer > made else made
+        return buffer.writer if made < 0 or buffer.written > when else made
 
-    def _made(self, value: Any) -> int:
+    def _made(self, value: Any) -> tuple[int, int]:
         entry = self._objects.get(id(value))
         if entry is None:
-            return -1
+            return -1, -1
         if entry[0]() is value:
-            return entry[1]
+            return entry[1], entry[2]
         del self._objects[id(value)]
-        return -1
+        return -1, -1
 
     def _root(self, value: Any, kind: int) -> tuple[int, Any]:
         if kind == TENSOR:
@@ -162,11 +164,13 @@ class Dataflow:
             reference = weakref.ref(value)
         except TypeError:
             return
-        self._objects[id(value)] = (reference, operation)
+        self._clock += 1
+        self._objects[id(value)] = (reference, operation, self._clock)
         if kind in (ARRAY, TENSOR):
             key, owner = self._root(value, kind)
             if key not in self._buffers or self._buffers[key].owner() is None:
-                self._buffers[key] = Buffer(reference if owner is value else weakref.ref(owner), operation)
+                own = reference if owner is value else weakref.ref(owner)
+                self._buffers[key] = Buffer(own, operation, self._clock)
         if len(self._objects) > self._purge_at:
             self._purge()
 
@@ -174,13 +178,15 @@ class Dataflow:
         """Notes that `operation` wrote the buffer of this value; the operations that had read the old content."""
         value, kind = leaf
         readers: set[int] = set()
+        self._clock += 1
         if kind in (ARRAY, TENSOR):
             key, owner = self._root(value, kind)
             buffer = self._buffers.get(key)
             if buffer is None or buffer.owner() is None:
-                self._buffers[key] = Buffer(weakref.ref(owner), operation)
+                self._buffers[key] = Buffer(weakref.ref(owner), operation, self._clock)
             else:
-                readers, buffer.readers, buffer.writer = buffer.readers, set(), operation
+                readers, buffer.readers = buffer.readers, set()
+                buffer.writer, buffer.written = operation, self._clock
         self.made(leaf, operation)
         return readers - {operation}
 
@@ -193,7 +199,7 @@ class Dataflow:
 
     def known(self, leaf: Leaf) -> bool:
         """Whether this very object has a producer already."""
-        return (self._scalar_producer(leaf[0]) if leaf[1] == SCALAR else self._made(leaf[0])) >= 0
+        return (self._scalar_producer(leaf[0]) if leaf[1] == SCALAR else self._made(leaf[0])[0]) >= 0
 
     def _purge(self) -> None:
         self._objects = {k: v for k, v in self._objects.items() if v[0]() is not None}

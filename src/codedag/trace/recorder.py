@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import types
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -17,10 +18,24 @@ from typing import Any, Literal
 
 from codedag.instrument.sites import BINARY, GETITEM, INPLACE, ITERATE, SETITEM, UNARY, SiteInfo
 from codedag.ir import CostRow, CostTable, Edge, Graph, Op
-from codedag.trace.dataflow import ARRAY, IGNORED, SCALAR, TENSOR, Dataflow, Leaf, nbytes, signature
+from codedag.trace.dataflow import (
+    ARRAY,
+    IGNORED,
+    MAPPING,
+    SCALAR,
+    SEQUENCE,
+    TENSOR,
+    USER,
+    Dataflow,
+    Leaf,
+    nbytes,
+    signature,
+)  # fmt: skip
 from codedag.trace.names import Names
 
 _CONTAINER_METHODS = frozenset({"append", "extend", "insert", "add", "update", "setdefault", "appendleft", "put"})
+_NO_OBJECT = (type(None), types.ModuleType)  # what a plain function is bound to
+_HOLDERS = (IGNORED, SEQUENCE, MAPPING, USER)
 _DEEPEST_PATH = 64
 
 OpKind = Literal["call", "operator", "subscript", "region", "source", "sink"]
@@ -178,8 +193,8 @@ class Recorder:
         returned: Any,
     ) -> None:
         """A library call, operator or subscript ended: an operation with its flow."""
-        inputs, outputs = self._inputs(function, args, keywords), self._leaves_of(result)
-        if not inputs and not outputs and returned is None:
+        inputs, outputs = self._inputs(function, args, keywords, result), self._leaves_of(result)
+        if not inputs and returned is None and all(map(self.flow.known, outputs)):  # nothing moved, or handed through
             site.calls += 1
             site.nanoseconds += total
             return
@@ -204,15 +219,13 @@ class Recorder:
         self.flow.leaves(value, out)
         return out
 
-    def _inputs(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Leaf]:
+    def _inputs(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any], result: Any) -> list[Leaf]:
         own = getattr(function, "__self__", None)
         name = getattr(function, "__name__", "")
-        if name in _CONTAINER_METHODS and type(own) in (list, dict, set):
+        if name in _CONTAINER_METHODS and type(own) not in _NO_OBJECT and self.flow.kind(own) in _HOLDERS:
             return []  # putting a value into a container moves no data
-        if isinstance(function, type) and self.flow.kinds.get(function, IGNORED) == IGNORED and function is not float:
-            args = tuple(
-                a for a in args if self.flow.kind(a) in (ARRAY, TENSOR, SCALAR)
-            )  # a constructor stores the rest
+        if isinstance(function, type) and self.flow.kind(result) in _HOLDERS:
+            return []  # a constructor that only stores what it is given
         found: list[Leaf] = []
         if own is not None and self.flow.kind(own) != IGNORED:
             self.flow.leaves(own, found, 1)
