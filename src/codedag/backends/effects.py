@@ -10,11 +10,12 @@ import builtins
 import math
 import random
 import sys
+import types
 from typing import Any
 
 from codedag.instrument.sites import CALL, GETITEM, INPLACE, SETITEM
 
-_NUMBERS = frozenset({int, float, bool, complex, str, bytes, type(None), slice, type(Ellipsis)})
+_NUMBERS: frozenset[type] = frozenset({int, float, bool, complex, str, bytes, type(None), slice, type(Ellipsis)})
 _BUILTINS = "int float bool str len abs min max round range tuple list sum divmod pow"
 _DRAWS = (
     "random uniform randint randrange choice choices sample gauss normalvariate betavariate expovariate triangular "
@@ -35,6 +36,7 @@ _TENSOR_METHODS = {
     "float": 0, "double": 0, "item": 0, "view": 9, "reshape": 9, "permute": 9, "mean": 0, "std": 0, "unsqueeze": 1,
     "numpy": 0, "tolist": 0, "clone": 0,
 }  # fmt: skip
+_BOUND = (types.MethodType, types.BuiltinMethodType)  # only these are asked for their __self__
 _WRITES = frozenset({"out", "dst", "where", "like"})
 
 
@@ -42,30 +44,39 @@ class Effects:
     """Answers whether a call is harmless to arrays."""
 
     def __init__(self) -> None:
-        self._functions: dict[Any, int] = {getattr(builtins, name): 9 for name in _BUILTINS.split()}
-        self._functions |= {f: 9 for f in vars(math).values() if callable(f)}
+        self._functions: dict[int, tuple[Any, int]] = {}  # by identity: asking a user's object for a hash runs its code
+        self._know(builtins, dict.fromkeys(_BUILTINS.split(), 9))
+        self._know(math, {name: 9 for name, f in vars(math).items() if callable(f)})
         self._methods: dict[type, dict[str, int]] = {dict: dict.fromkeys(("get", "keys", "values", "items"), 2)}
         self._methods |= dict.fromkeys((random.Random, random.SystemRandom), dict.fromkeys(_DRAWS.split(), 9))
-        self._values: set[type] = set(_NUMBERS)
+        self._values: set[type] = {*_NUMBERS}
         self._arrays: set[type] = set()
         self._learned: set[str] = set()
+
+    def _know(self, module: Any, most: dict[str, int]) -> None:
+        functions = ((getattr(module, name), number) for name, number in most.items())
+        self._functions |= {id(function): (function, number) for function, number in functions}
 
     def _learn(self) -> None:
         """Adds the functions and types of libraries that the program has loaded by now."""
         numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
         if numpy is not None and "numpy" not in self._learned and hasattr(numpy, "random"):
             self._learned.add("numpy")
-            self._functions |= {getattr(numpy, name): most for name, most in _NUMPY.items()}
+            self._know(numpy, _NUMPY)
             generators = (numpy.random.RandomState, numpy.random.Generator)
             self._methods |= dict.fromkeys(generators, dict.fromkeys(_DRAWS.split(), 9))
             self._methods[numpy.ndarray] = _ARRAY_METHODS
-            self._values |= {numpy.dtype, *(t for t in numpy.sctypeDict.values() if isinstance(t, type))}
+            self._values |= {
+                numpy.dtype,
+                *_dtypes(numpy),
+                *(t for t in numpy.sctypeDict.values() if t is not numpy.object_),
+            }
             self._arrays.add(numpy.ndarray)
         if torch is not None and "torch" not in self._learned and hasattr(torch, "Tensor"):
             self._learned.add("torch")
-            self._functions |= {getattr(torch, name): most for name, most in _TORCH.items()}
+            self._know(torch, _TORCH)
             self._methods[torch.Tensor] = _TENSOR_METHODS
-            self._values |= {torch.Tensor, torch.dtype}
+            self._values |= {torch.Tensor, torch.dtype, torch.device}
 
     def harmless(self, kind: int, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
         """Whether the operation at a site of this kind, with these arguments, can be let through."""
@@ -74,7 +85,7 @@ class Effects:
         if kind == SETITEM:
             return False
         if kind == INPLACE:
-            return type(args[0]) in _NUMBERS
+            return type(args[0]) in _NUMBERS and self._plain(args[1])
         if kind == GETITEM:
             return (type(args[0]) in (list, tuple, dict, str) or self._plain(args[0])) and self._plain(args[1])
         if kind == CALL:
@@ -89,20 +100,24 @@ class Effects:
 
     def _most_arguments(self, function: Any) -> int:
         """How many positional arguments a known function may have; -1 for an unknown one."""
-        methods = self._methods.get(type(getattr(function, "__self__", None)))
-        if methods is not None:
-            return methods.get(getattr(function, "__name__", ""), -1)
-        try:
-            return self._functions.get(function, -1)
-        except TypeError:  # an unhashable callable is none of ours
+        known = self._functions.get(id(function))
+        if known is not None:
+            return known[1]
+        if type(function) not in _BOUND:
             return -1
+        return self._methods.get(type(function.__self__), {}).get(function.__name__, -1)
 
-    def _plain(self, value: Any) -> bool:
+    def _plain(self, value: Any, depth: int = 4) -> bool:
         kind = type(value)
         if kind in self._values:
             return True
         if kind in self._arrays:
             return not value.dtype.hasobject  # elements that are objects can run anything
         if kind in (list, tuple):
-            return all(map(self._plain, value))
+            return depth > 0 and all(self._plain(item, depth - 1) for item in value)
         return value is float or value is int or (kind is type and value.__module__ == "numpy")
+
+
+def _dtypes(numpy: Any) -> set[type]:
+    """The classes of plain dtype objects (each dtype has its own)."""
+    return {type(numpy.dtype(code)) for code in "?bBhHiIlLqQefd"}

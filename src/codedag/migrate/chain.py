@@ -6,24 +6,29 @@ the steps run as the program wrote them, in the same order, on the same values.
 
 from __future__ import annotations
 
+import sys
 import threading
-import time
+import types
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 from codedag.backends.effects import Effects
 from codedag.backends.elementwise import ROLES, Operand, Role
 from codedag.backends.same import same
-from codedag.instrument.sites import CALL
+from codedag.instrument.sites import CALL, SETITEM
 from codedag.ir.verdict import No
-from codedag.migrate.deferred import Declined, Deferred, opening
+from codedag.migrate.deferred import OTHER, Deferred, Step, opening
 from codedag.migrate.guard import Failed, attempt
-from codedag.migrate.table import allocate, build_table, row_steps
+from codedag.migrate.standin import Method, StandIn
+from codedag.migrate.table import Known, as_array
 from codedag.migrate.trial import Trial
 
 SMALLEST = 4096  # elements; below this a chain's own overhead (about 20 us) is not worth it
 Kernels = Callable[[Any, tuple[int, ...], Any, Any], Any]
+Variant = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,194 +44,219 @@ class Link:
         """What the operation does."""
         return ROLES[self.name]
 
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Where the array may stand among the operands; -1: the operation is a method of it."""
+        operands = self.role.operands if self.operand is None else (self.operand,)
+        return tuple(-1 if isinstance(operand, str) else operand for operand in operands)
+
 
 class _Pending(threading.local):
-    now: Deferred | None = None
+    """The deferred arrays of this thread; only weakly, so that an exception that ends a frame also ends them."""
 
+    def __init__(self) -> None:
+        self.deferred: list[weakref.ref[Deferred]] = []
 
-@dataclass(slots=True)
-class _Call:
-    """One execution of a site: the function, and its operands with the place of the array among them."""
-
-    kind: int
-    function: Any
-    args: tuple[Any, ...]
-    keywords: dict[str, Any]
-
-    def plain(self) -> Any:
-        """The result of the operation as written."""
-        if self.kind == CALL:
-            return self.function(*self.args, **self.keywords)
-        return self.function(*self.args)
-
-    def operand(self, at: Operand) -> Any:
-        """The operand at a place."""
-        if at == "self":
-            return getattr(self.function, "__self__", None)
-        if isinstance(at, str):
-            return self.keywords.get(at)
-        return self.args[at] if at < len(self.args) else None
-
-    def on(self, at: Operand) -> Callable[[Any], Any]:
-        """The operation as a function of the operand at that place."""
-        args, keywords, function = self.args, self.keywords, self.function
-        if at == "self":
-            name = function.__name__
-            return lambda value: getattr(value, name)(*args, **keywords)
-        if isinstance(at, str):
-            return lambda value: function(*args, **{**keywords, at: value})
-        before, after = args[:at], args[at + 1 :]
-        return lambda value: function(*before, value, *after, **keywords)
-
-    def parameters(self, at: Operand) -> tuple[Any, ...]:
-        """The positional operands without the array."""
-        return self.args if isinstance(at, str) else self.args[:at] + self.args[at + 1 :]
+    def drop(self, deferred: Deferred | None = None) -> None:
+        """Forgets one that has ended, and those whose frame is gone."""
+        self.deferred = [ref for ref in self.deferred if ref() is not None and ref() is not deferred]
 
 
 class Chain:
     """The variants of one chain's sites, and the trial that it is on."""
 
-    def __init__(self, links: Sequence[Link], between: Sequence[Any], kernels: Kernels, trial: Trial, effects: Effects) -> None:
+    def __init__(
+        self, links: Sequence[Link], between: Sequence[Any], kernels: Kernels, trial: Trial, effects: Effects
+    ) -> None:
         self.links, self.between = list(links), list(between)
         self.trial = trial
         self._kernels = kernels
         self._effects = effects
         self._pending = _Pending()
-        self._tables: tuple[Any, Any] = (None, None)
+        self._known: list[Known] = []
+        self._places = self.links[0].places
 
-    def variants(self) -> dict[int, Callable[..., Any]]:
+    def variants(self) -> dict[int, Variant]:
         """What each site of the chain, and each site between them, runs instead."""
-        found: dict[int, Callable[..., Any]] = {}
+        found: dict[int, Variant] = {}
         for number, link in enumerate(self.links):
-            found[link.site.info.index] = self._variant(number, link)
+            make = self._opener if number == 0 else self._follower
+            found[link.site.info.index] = make(link, last=number == len(self.links) - 1)
         for site in self.between:
             found[site.info.index] = self._bystander(site)
         return found
 
-    def _variant(self, number: int, link: Link) -> Callable[..., Any]:
-        kind, function = link.site.kind, link.site.function
-        first, last = number == 0, number == len(self.links) - 1
+    # -- the sites
 
-        def chained(*args: Any, **keywords: Any) -> Any:
-            call = _Call(kind, args[0], args[1:], keywords) if kind == CALL else _Call(kind, function, args, keywords)
-            deferred = self._open(call, link) if first else self._continue(call, link)
-            if deferred is None:
-                return call.plain()
-            if deferred.done:  # run as written up to here: the stand-in is replaced by the real value, once
-                self._pending.now = None
-                return call.on(self._place(call, link, deferred))(deferred.value)
-            return self._step(deferred, call, link, last)
+    def _opener(self, link: Link, last: bool) -> Variant:
+        plain, split = _plain(link.site), _splitter(link)
 
-        return chained
+        def first(*args: Any, **keywords: Any) -> Any:
+            if not self.trial.active:
+                return plain(*args, **keywords)
+            started = perf_counter()
+            opened = attempt(self._open, split, args, keywords)
+            if opened is None or isinstance(opened, Failed):
+                if opened is not None:
+                    self.trial.decline(opened.reason)
+                return plain(*args, **keywords)
+            standin, step = opened
+            self._pending.deferred.append(weakref.ref(standin.deferred))
+            return self._step(standin, step, started, last)
 
-    def _bystander(self, site: Any) -> Callable[..., Any]:
-        kind, function = site.kind, site.function
+        return first
+
+    def _follower(self, link: Link, last: bool) -> Variant:
+        plain, split, at = _plain(link.site), _splitter(link), link.places[0]
+        place = 0 if at < 0 else at + (link.site.kind == CALL)
+
+        def later(*args: Any, **keywords: Any) -> Any:
+            started = perf_counter()
+            found = args[place] if place < len(args) else None
+            if type(found) is Method:
+                found = found.standin
+            if type(found) is not StandIn:
+                return plain(*args, **keywords)
+            step = split(args, keywords, at)
+            if found.deferred.done:  # run as written up to here: the stand-in is replaced by the real value
+                return step.run(found.deferred.settle())
+            return self._step(found, step, started, last)
+
+        return later
+
+    def _bystander(self, site: Any) -> Variant:
+        kind, plain = site.kind, _plain(site)
+        pending, harmless = self._pending, self._effects.harmless
 
         def passing(*args: Any, **keywords: Any) -> Any:
-            deferred = self._pending.now
-            if deferred is not None and not deferred.done and not self._effects.harmless(kind, args, keywords):
-                self._run_as_written(deferred, f"{_shown(args[0] if kind == CALL else function)} runs in between")
-            return args[0](*args[1:], **keywords) if kind == CALL else _operate(function, args)
+            if pending.deferred and not harmless(kind, args, keywords):
+                self._settle_all(_shown(args[0] if kind == CALL else site.function))
+            return plain(*args, **keywords)
 
         return passing
 
+    def _settle_all(self, what: str) -> None:
+        waiting = [deferred for ref in self._pending.deferred if (deferred := ref()) is not None]
+        self._pending.deferred = []
+        for deferred in waiting:
+            self.trial.decline(f"{what} runs in between")
+            deferred.settle()
+
     # -- the steps
 
-    def _open(self, call: _Call, link: Link) -> Deferred | None:
-        self._pending.now = None
-        if not self.trial.active:
-            return None
+    def _open(
+        self, split: Callable[..., Step], args: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> tuple[StandIn, Step] | None:
         reason = ""
-        for at in link.role.operands if link.operand is None else (link.operand,):
-            deferred = opening(call.operand(at), SMALLEST)
-            if isinstance(deferred, Deferred):
-                self._pending.now = deferred
-                return deferred
-            reason = reason or deferred.reason
+        if len(self._pending.deferred) > 8:
+            self._pending.drop()
+        for place in self._places:
+            step = split(args, keywords, place)
+            if step.role is OTHER:
+                self.trial.decline(f"another function than {self.links[0].name} is called")
+                return None
+            source = _own(step.function) if place < 0 else step.args[place] if place < len(step.args) else None
+            standin = opening(source, SMALLEST, self._known)
+            if isinstance(standin, StandIn):
+                return standin, step
+            reason = reason or standin.reason
         self.trial.decline(reason)
         return None
 
-    def _continue(self, call: _Call, link: Link) -> Deferred | None:
-        deferred = self._pending.now
-        if deferred is not None and call.operand(self._place(call, link, deferred)) is deferred.standin:
-            return deferred
-        self._pending.now = None
-        return None
-
-    def _place(self, call: _Call, link: Link, deferred: Deferred) -> Operand:
-        if link.operand is not None:
-            return link.operand
-        return next((at for at in link.role.operands if call.operand(at) is deferred.standin), link.role.operands[0])
-
-    def _step(self, deferred: Deferred, call: _Call, link: Link, last: bool) -> Any:
-        at = self._place(call, link, deferred)
-        expected = link.name.rpartition(".")[2]
-        if getattr(call.function, "__name__", "") != expected and call.kind == CALL:
-            written: Any = Declined(f"{_shown(call.function)} is called instead of {link.name}")
-        else:
-            written = attempt(_add, deferred, link.role, call, at)
-        if isinstance(written, Failed | Declined):
-            self._run_as_written(deferred, getattr(written, "reason", str(written)))
-            self._pending.now = None
-            return call.on(at)(deferred.value)
-        if not last:
-            return deferred.standin
-        self._pending.now = None
-        return self._finish(deferred)
-
-    def _run_as_written(self, deferred: Deferred, reason: str) -> None:
-        self.trial.decline(reason)
-        deferred.value = deferred.replay()
-        deferred.done = True
+    def _step(self, standin: StandIn, step: Step, started: float, last: bool) -> Any:
+        deferred = standin.deferred
+        written = attempt(deferred.add, step)
+        deferred.spent += perf_counter() - started
+        if isinstance(written, Failed):
+            self.trial.decline(written.reason)
+            self._pending.drop(deferred)
+            return step.run(deferred.settle())
+        return self._finish(deferred) if last else standin
 
     # -- the end of the chain
 
     def _finish(self, deferred: Deferred) -> Any:
-        check = self.trial.due()
-        started = time.perf_counter()
+        self._pending.drop(deferred)
+        if not self.trial.active:
+            return deferred.settle()
+        started = perf_counter()
         result = attempt(self._compute, deferred)
-        variant_seconds = time.perf_counter() - started
+        variant_seconds = deferred.spent + perf_counter() - started
         if isinstance(result, Failed | No):
-            self.trial.decline(result.reason)
-            if isinstance(result, Failed) and not result.reason.startswith(("Declined", "FloatingPointError")):
-                self.trial.stop(f"it failed ({result.reason})")
-            return deferred.replay()
-        if not check:
+            self._did_not_work(result)
+            return deferred.settle()
+        if not self.trial.due():
             return result
-        started = time.perf_counter()
-        original = deferred.replay()
-        self.trial.record(time.perf_counter() - started, variant_seconds, same(original, result))
+        started = perf_counter()
+        original = deferred.settle()
+        original_seconds = perf_counter() - started
+        verdict = attempt(same, original, result)
+        self.trial.record(
+            original_seconds, variant_seconds, No(verdict.reason) if isinstance(verdict, Failed) else verdict
+        )
         return original
 
+    def _did_not_work(self, result: Failed | No) -> None:
+        self.trial.decline(result.reason, lasting=isinstance(result, Failed))
+        if isinstance(result, Failed) and not result.expected:
+            self.trial.stop(f"it failed ({result.reason})")
+
     def _compute(self, deferred: Deferred) -> Any:
-        table = self._table(deferred)
-        result, out = allocate(deferred, table.dtype)
-        rows = row_steps(deferred)
+        table = deferred.table()
+        self._known = deferred.tower.steps
+        result = deferred.layout.make(table.dtype)
+        out, rows = as_array(result), deferred.rows()
         kernel = self._kernels(deferred.view, rows, table, out)
         if isinstance(kernel, No):
             return kernel
         kernel.apply(deferred.view, table, rows, out)
         return result
 
-    def _table(self, deferred: Deferred) -> Any:
-        key = (deferred.param_axis, deferred.param_extent, deferred.axes, type(deferred.source), *(step.key for step in deferred.steps))
-        known, table = self._tables
-        if known != key:
-            table = build_table(deferred)
-            self._tables = (key, table)
-        return table
+
+def _own(function: Any) -> Any:
+    """The object whose built-in method this is; looked up only where no code of the program's can run."""
+    return function.__self__ if type(function) is types.BuiltinMethodType else None
 
 
-def _add(deferred: Deferred, role: Role, call: _Call, at: Operand) -> None:
-    deferred.add(role, call.on(at), call.parameters(at), call.keywords)
+def _plain(site: Any) -> Variant:
+    """The site's operation as the program wrote it."""
+    function = site.function
+    if site.kind == CALL:
+        return lambda function, /, *args, **keywords: function(*args, **keywords)
+    if site.kind == SETITEM:
+        return lambda value, target, index: function(target, index, value)
+    return function if function is not None else lambda value: value
 
 
-def _operate(function: Any, args: tuple[Any, ...]) -> Any:
-    if getattr(function, "__name__", "") == "setitem":
-        function(args[1], args[2], args[0])
-        return None
-    return function(*args) if function is not None else args[0]
+def _splitter(link: Link) -> Callable[[tuple[Any, ...], dict[str, Any], int], Step]:
+    """Makes a step of the arguments of a site; a call of another function than the traced one has no role."""
+    role, name, function = link.role, link.name.rpartition(".")[2], link.site.function
+    if link.site.kind != CALL:
+        return lambda args, keywords, place: Step(role, name, function, place, args, keywords)
+    expected: Any = None  # found at the first call: a plan is applied before its libraries are loaded
+
+    def split(args: tuple[Any, ...], keywords: dict[str, Any], place: int) -> Step:
+        nonlocal expected
+        called = args[0]
+        if place >= 0:
+            expected = _named(link.name) if expected is None else expected
+            return Step(role if called is expected else OTHER, name, called, place, args[1:], keywords)
+        method = called.name if type(called) is Method else _method_name(called)
+        return Step(role if method == name else OTHER, method, called, place, args[1:], keywords)
+
+    return split
+
+
+def _method_name(function: Any) -> str:
+    return function.__name__ if type(function) is types.BuiltinMethodType else ""
+
+
+def _named(name: str) -> Any:
+    """What a dotted name stands for in the loaded modules; None if nothing (then no call is as traced)."""
+    module, _, last = name.rpartition(".")
+    return getattr(sys.modules.get(module), last, None)
 
 
 def _shown(function: Any) -> str:
-    return getattr(function, "__qualname__", None) or type(function).__name__
+    known = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type)
+    return str(function.__qualname__) if isinstance(function, known) else type(function).__name__

@@ -12,17 +12,24 @@ T = TypeVar("T")
 log = logging.getLogger("codedag.migrate")
 
 
+class Declined(Exception):  # noqa: N818 - control flow inside one change, turned into a reason by `attempt`
+    """Something that a change does not take on; the program then runs as written."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Why something of ours did not work."""
+    """Why something of ours did not work; `expected` if we declined it ourselves."""
 
     reason: str
+    expected: bool = False
 
 
 def attempt(function: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T | Failed:
     """The result of our own code, or Failed with the reason; the program's own operations are never run in here."""
     try:
         return function(*args, **keywords)
+    except Declined as reason:
+        return Failed(str(reason), expected=True)
     except Exception as error:
         log.debug("a part of CodeDAG failed", exc_info=True)
         return Failed(f"{type(error).__name__}: {error}")

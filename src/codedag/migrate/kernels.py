@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -15,25 +16,30 @@ class Shelf:
     def __init__(self, *, synchronous: bool = False) -> None:
         self._synchronous = synchronous
         self.ready: list[Any] = []
-        self._wanted: set[tuple[Any, ...]] = set()
+        self._wanted: dict[tuple[Any, ...], object] = {}
         self._refused: dict[tuple[Any, ...], No] = {}
         self._threads: list[threading.Thread] = []
-        self._lock = threading.Lock()
 
     def take(self, view: Any, rows: tuple[int, ...], table: Any, out: Any) -> Any:
         """A kernel for these arrays, or No: it is then being built for later calls, or cannot be had."""
         for kernel in self.ready:
             if kernel.accepts(view, rows, table, out):
                 return kernel
-        key = (out.dtype.str, view.ndim, rows, tuple(s for s, n in zip(view.strides, view.shape, strict=True) if n <= 16))
+        key = (
+            out.dtype.str,
+            view.ndim,
+            rows,
+            tuple(s for s, n in zip(view.strides, view.shape, strict=True) if n <= 16),
+        )
         if key in self._refused:
             return self._refused[key]
-        with self._lock:
-            if key not in self._wanted:
-                self._wanted.add(key)
-                thread = threading.Thread(target=self._build, args=(key, view, rows, out), name="codedag-kernel", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+        mark = object()
+        # No lock, which a fork could copy while it is held; a forked worker builds what its parent was building.
+        if self._wanted.setdefault((os.getpid(), *key), mark) is mark:
+            job = (key, _hollow(view), rows, _hollow(out))
+            thread = threading.Thread(target=self._build, args=job, name="codedag-kernel", daemon=True)
+            self._threads.append(thread)
+            thread.start()
         if self._synchronous:
             self.wait(600)
             return next((k for k in self.ready if k.accepts(view, rows, table, out)), No("no kernel could be built"))
@@ -62,3 +68,11 @@ class Shelf:
         """Gives kernels that are being built this long to be ready."""
         for thread in self._threads:
             thread.join(seconds)
+
+
+def _hollow(array: Any) -> Any:
+    """An array of the same shape, strides and dtype that keeps nothing of the program's alive; never to be read."""
+    import numpy
+
+    block = numpy.empty(1, array.dtype)
+    return numpy.lib.stride_tricks.as_strided(block, array.shape, array.strides)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import random
 import statistics
-import threading
 from collections import Counter
 from dataclasses import dataclass, field
 
-from codedag.ir.verdict import Verdict
+from codedag.ir.verdict import No, Verdict
 
 FIRST = 8  # calls that are all checked
 SLOWER = 1.05  # a gain below this is not worth a change
+FUTILE = 100  # declined calls per accepted one at which a change costs more than it can bring
+KEPT = 400  # timings that are remembered
 
 
 @dataclass(slots=True)
@@ -29,36 +30,43 @@ class Trial:
     pairs: list[tuple[float, float]] = field(default_factory=list)  # seconds of original and of variant, same call
     _due: int = 0
     _random: random.Random = field(default_factory=lambda: random.Random(0))
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _futile: int = 0
+
+    # No locks: a fork could copy one that is held.  Threads that race lose at most a count.
 
     def due(self) -> bool:
-        """Whether this call is checked: the first ones all, later ones at random distances (never in step with data)."""
-        with self._lock:
-            self.calls += 1
-            if self.calls <= FIRST:
-                return True
-            if self._due == 0:
-                self._due = self.calls + self._random.randrange(1, 2 * self.every)
-            if self.calls >= self._due:
-                self._due = 0
-                return True
+        """Whether this call is checked: the first ones all, later ones at random distances, never in step with data."""
+        self.calls += 1
+        if self.calls <= FIRST:
+            return True
+        if self._due == 0:
+            self._due = self.calls + self._random.randrange(1, 2 * self.every)
+        if self.calls < self._due:
             return False
+        self._due = 0
+        return True
 
-    def decline(self, reason: str) -> None:
-        """Counts a call that ran as written, and why."""
+    def decline(self, reason: str, lasting: bool = True) -> None:
+        """Counts a call that ran as written, and why; a change that almost never gets its call is taken back."""
         self.declined[reason] += 1
+        if not lasting:
+            return
+        self._futile += 1
+        if self._futile >= FUTILE and self._futile > FUTILE * self.calls:
+            self.stop(f"it could take none of {self._futile} calls ({self.declined.most_common(1)[0][0]})")
 
     def record(self, original_seconds: float, variant_seconds: float, verdict: Verdict) -> None:
         """Takes in one checked call; a difference or a lasting lack of gain ends the trial."""
-        with self._lock:
-            self.checked += 1
-            if not verdict:
-                self.mismatches += 1
-                self.stop(f"its result differed from the original's ({verdict.reason}); the original's was used")
-                return
-            self.pairs.append((original_seconds, variant_seconds))
-            if len(self.pairs) >= FIRST - 2 and self.gain() < SLOWER:
-                self.stop(f"not faster here: {self.gain():.2f}x over {len(self.pairs)} interleaved calls")
+        self.checked += 1
+        if isinstance(verdict, No):
+            self.mismatches += 1
+            self.stop(f"its result differed from the original's ({verdict.reason}); the original's was used")
+            return
+        self.pairs.append((original_seconds, variant_seconds))
+        if len(self.pairs) > KEPT:
+            del self.pairs[1 : KEPT // 2]
+        if len(self.pairs) >= FIRST - 2 and self.gain() < SLOWER:
+            self.stop(f"not faster here: {self.gain():.2f}x over {len(self.pairs)} interleaved calls")
 
     def stop(self, reason: str) -> None:
         """Takes the change back for the rest of the program."""

@@ -1,0 +1,96 @@
+"""The parameters of a step as keys: equal keys give equal results."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from codedag.migrate.guard import Declined
+
+LARGEST = 4096  # elements of an array parameter; larger ones are data, not parameters
+_pack = struct.Struct("d").pack
+
+_PLAIN: dict[type, Callable[[Any], tuple[Any, ...]]] = {
+    float: lambda value: (float, _pack(value)),  # the bytes tell 0.0 from -0.0 and one NaN from another
+    int: lambda value: (int, value),
+    bool: lambda value: (bool, value),
+    str: lambda value: (str, value),
+    type(None): lambda value: (None,),
+}
+
+
+def parameter_key(value: Any, tensors: bool) -> tuple[Any, ...]:
+    """The key of a parameter; (type, dtype, shape, bytes) of an array; Declined for what is not a plain parameter."""
+    plain = _PLAIN.get(type(value))
+    if plain is not None:
+        return plain(value)
+    return _torch_key(value) if tensors else _numpy_key(value)
+
+
+def _numpy_key(value: Any) -> tuple[Any, ...]:
+    numpy = sys.modules["numpy"]
+    if type(value) is numpy.ndarray or (isinstance(value, numpy.generic) and type(value).__module__ == "numpy"):
+        if value.size > LARGEST:
+            raise Declined("a large parameter")
+        dtype = value.dtype
+        if dtype.kind not in "biuf":
+            raise Declined(f"a parameter of type {dtype}")
+        return (type(value), dtype.str, value.shape, value.tobytes())
+    if isinstance(value, numpy.dtype) or (
+        isinstance(value, type) and (issubclass(value, numpy.generic) or value in _PLAIN)
+    ):
+        return (numpy.dtype, numpy.dtype(value).str)
+    raise Declined(f"a parameter of type {type(value).__name__}")
+
+
+def _torch_key(value: Any) -> tuple[Any, ...]:
+    torch = sys.modules["torch"]
+    if type(value) is torch.dtype or type(value) is torch.device:
+        return (type(value), str(value))
+    if type(value) is not torch.Tensor:
+        raise Declined(f"a parameter of type {type(value).__name__}")
+    if value.numel() > LARGEST or value.device.type != "cpu" or value.requires_grad or value.layout != torch.strided:
+        raise Declined("a tensor parameter that is large, elsewhere or differentiable")
+    if value.dtype not in plain_dtypes():
+        raise Declined(f"a parameter of type {value.dtype}")
+    return (torch.Tensor, value.dtype, tuple(value.shape), value.numpy().tobytes())
+
+
+def plain_dtypes() -> frozenset[Any]:
+    """The dtypes of tensors whose elements numpy knows too."""
+    torch = sys.modules["torch"]
+    names = ("float16", "float32", "float64", "uint8", "int8", "int16", "int32", "int64", "bool")
+    return frozenset(getattr(torch, name) for name in names)
+
+
+def axes_key(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Axis numbers as a key; raises Declined for anything else."""
+    return tuple(_axes(value) for value in values)
+
+
+def _axes(value: Any) -> Any:
+    if type(value) is int or value is None:
+        return value
+    if type(value) in (tuple, list) and all(type(v) is int for v in value):
+        return tuple(value)
+    raise Declined("axes that are not numbers")
+
+
+def slices_of(index: Any, axes: int) -> list[slice]:
+    """The index as one slice per axis; raises Declined if it is not made of plain slices."""
+    parts = list(index) if type(index) is tuple else [index]
+    dots = [number for number, part in enumerate(parts) if part is Ellipsis]
+    if len(dots) > 1 or not all(part is Ellipsis or _is_plain_slice(part) for part in parts):
+        raise Declined("an index that is not made of slices of numbers")
+    at = dots[0] if dots else len(parts)
+    after = parts[at + 1 :]
+    missing = axes - at - len(after)
+    if missing < 0:
+        raise Declined("an index of more axes than the array has")
+    return [*parts[:at], *([slice(None)] * missing), *after]
+
+
+def _is_plain_slice(part: Any) -> bool:
+    return type(part) is slice and all(type(bound) in (int, type(None)) for bound in (part.start, part.stop, part.step))
