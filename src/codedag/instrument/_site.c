@@ -5,9 +5,12 @@
  * modes either tells a recorder what went in and what came out, or hands the call to a variant.
  * _twin.py is the same in plain Python; tests hold the two to the same behaviour.  Public C-API only, Python >= 3.11.
  */
+#define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
+#include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -30,11 +33,17 @@ typedef struct {
     long long start, child, overhead;
     long path;              /* the recorder's number for the chain of sites up to here; -1 = not asked for yet */
     int user, children;
+    long long serial;       /* which call this is: greenlets may leave calls in another order than they entered them */
     PyObject *returned;     /* what user code gave back to this library call, as the recorder noted it */
 } Frame;
 
+#define FEW 24
+static _Thread_local Frame first[FEW];  /* freed with the thread; deeper stacks are on the heap until they are empty */
 static _Thread_local Frame *stack = NULL;
 static _Thread_local int depth = 0, room = 0, busy = 0;
+static _Thread_local long long serials = 0;
+static _Thread_local PyObject *interrupt[3]; /* what a signal handler raised while the recorder ran: the program's own */
+static _Thread_local char *stack_end = NULL; /* below this address the C stack is nearly used up */
 
 static PyObject *recorder = NULL;   /* object with path, operation, region, note, is_user */
 static PyObject *user_files = NULL; /* set of co_filename */
@@ -86,33 +95,26 @@ static inline int is_number(PyObject *o) {
     return t == &PyLong_Type || t == &PyFloat_Type || t == &PyBool_Type;
 }
 
-static int is_user_type(PyObject *type) {
-    PyObject *known = PyDict_GetItemWithError(user_types, type);
-    if (known) return known == Py_True;
-    if (PyErr_Occurred()) { PyErr_Clear(); return 0; }
-    PyObject *answer = PyObject_CallMethod(recorder, "is_user", "O", type);
-    if (!answer) { PyErr_Clear(); return 0; }
+/* ---- recording ---------------------------------------------------------------------------------------------- */
+
+/* Whether what was raised inside the recorder belongs to the program: Ctrl-C, or what one of its handlers raised. */
+static int is_interrupt(PyObject *type, PyObject *value, PyObject *trace) {
+    if (!type || !PyErr_GivenExceptionMatches(type, PyExc_Exception)) return type != NULL;
+    PyObject *module = PyImport_ImportModule("codedag.instrument.signals");
+    PyObject *answer = module ? PyObject_CallMethod(module, "raised_by_handler", "O", trace ? trace : Py_None) : NULL;
     int yes = answer == Py_True;
-    PyDict_SetItem(user_types, type, yes ? Py_True : Py_False);
-    Py_DECREF(answer);
+    if (!answer) PyErr_Clear();
+    Py_XDECREF(answer); Py_XDECREF(module);
     return yes;
 }
-
-static int is_user_callable(PyObject *f) {
-    if (PyMethod_Check(f)) f = PyMethod_GET_FUNCTION(f);
-    if (PyFunction_Check(f)) {
-        PyObject *name = ((PyCodeObject *)PyFunction_GET_CODE(f))->co_filename;
-        return PySet_Contains(user_files, name) == 1;
-    }
-    if (PyCFunction_Check(f)) return 0;
-    return is_user_type(PyType_Check(f) ? f : (PyObject *)Py_TYPE(f));
-}
-
-/* ---- recording ---------------------------------------------------------------------------------------------- */
 
 static void recorder_failed(void) {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
+    if (!interrupt[0] && is_interrupt(type, value, trace)) {
+        interrupt[0] = type; interrupt[1] = value; interrupt[2] = trace;
+        return;
+    }
     recording = 0;
     if (!failure) {
         failure = PyUnicode_FromFormat("%S: %S", type ? type : Py_None, value ? value : Py_None);
@@ -121,17 +123,65 @@ static void recorder_failed(void) {
     Py_XDECREF(type); Py_XDECREF(value); Py_XDECREF(trace);
 }
 
-static Frame *push(Site *site, int user) {
-    if (depth == room) {
-        int wanted = room ? room * 2 : 64;
-        Frame *bigger = realloc(stack, wanted * sizeof(Frame));
-        if (!bigger) return NULL;
-        stack = bigger; room = wanted;
+static PyObject *unless_interrupted(PyObject *result) {
+    if (!interrupt[0]) return result;
+    Py_XDECREF(result);
+    PyErr_Restore(interrupt[0], interrupt[1], interrupt[2]);
+    interrupt[0] = interrupt[1] = interrupt[2] = NULL;
+    return NULL;
+}
+
+/* Around every call of the recorder: it is not recorded itself, and profilers and debuggers do not see it. */
+static void enter(void) { busy = 1; PyThreadState_EnterTracing(PyThreadState_Get()); }
+static void leave(void) { PyThreadState_LeaveTracing(PyThreadState_Get()); busy = 0; }
+
+static int is_user_type(PyObject *type) {
+    PyObject *known = PyDict_GetItemWithError(user_types, type);
+    if (known) return known == Py_True;
+    if (PyErr_Occurred()) { PyErr_Clear(); return 0; }
+    enter();
+    PyObject *answer = PyObject_CallMethod(recorder, "is_user", "O", type);
+    int yes = answer == Py_True;
+    if (!answer) recorder_failed();
+    else if (PyDict_SetItem(user_types, type, yes ? Py_True : Py_False) < 0) PyErr_Clear();
+    Py_XDECREF(answer);
+    leave();
+    return yes;
+}
+
+static int is_user_callable(PyObject *f) {
+    if (PyMethod_Check(f)) f = PyMethod_GET_FUNCTION(f);
+    if (PyFunction_Check(f)) {
+        PyObject *name = ((PyCodeObject *)PyFunction_GET_CODE(f))->co_filename;
+        int known = PySet_Contains(user_files, name);
+        if (known < 0) PyErr_Clear();
+        return known == 1;
     }
+    if (PyCFunction_Check(f)) return 0;
+    return is_user_type(PyType_Check(f) ? f : (PyObject *)Py_TYPE(f));
+}
+
+static int grow(void) {
+    int wanted = room ? room * 2 : FEW;
+    Frame *bigger = room == 0 ? first : stack == first ? malloc(wanted * sizeof(Frame)) : realloc(stack, wanted * sizeof(Frame));
+    if (!bigger) return 0;
+    if (stack == first) memcpy(bigger, first, room * sizeof(Frame));
+    stack = bigger; room = wanted;
+    return 1;
+}
+
+static void shrink(void) {
+    if (stack != first) free(stack);
+    stack = first; room = FEW;
+}
+
+static long long push(Site *site, int user) { /* the serial of the new frame, 0 if there is no memory for one */
+    if (depth == room && !grow()) return 0;
     Frame *f = &stack[depth++];
     f->site = site; f->child = f->overhead = 0; f->path = -1; f->user = user; f->children = 0; f->returned = NULL;
+    f->serial = ++serials;
     f->start = now();
-    return f;
+    return f->serial;
 }
 
 static long path_of(int i) {
@@ -183,32 +233,63 @@ static void tell(long path, Frame *f, PyObject *function, PyObject *const *args,
 }
 
 /* Close the frame that `push` opened at `mine` and record what happened in it. */
-static void finish(int mine, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *names, PyObject *result) {
+static void finish(int mine, long long serial, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *names, PyObject *result) {
+    if (mine >= depth || stack[mine].serial != serial) return;
     long long end = now();
     Frame f = stack[mine];
     long long total = end - f.start - f.overhead;
     depth = mine + 1;
     if (result && recording && !busy) {
-        busy = 1;
+        enter();
         Py_ssize_t every = n + (names ? PyTuple_GET_SIZE(names) : 0);
         if (f.user ? (f.children > 0) : moved_data(&f, function, args, every, result)) {
             long path = path_of(mine);
             if (path >= 0) tell(path, &f, function, args, n, names, result, total);
         } else { f.site->calls++; f.site->nanoseconds += total; }
-        busy = 0;
+        f.returned = stack[mine].returned;
+        leave();
     }
     depth = mine;
     Py_XDECREF(f.returned);
     long long cost = now() - end;
     spent += cost;
     if (mine > 0) { stack[mine - 1].child += total; stack[mine - 1].overhead += f.overhead + cost; }
+    else if (room > FEW) shrink();
+}
+
+/* ---- the C stack -------------------------------------------------------------------------------------------- */
+
+#define RESERVE (512 * 1024) /* for what the called function itself needs */
+static char *end_of_stack(void) {
+#if defined(__linux__)
+    pthread_attr_t attributes;
+    void *lowest = NULL;
+    size_t size = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        pthread_attr_getstack(&attributes, &lowest, &size);
+        pthread_attr_destroy(&attributes);
+    }
+    return lowest ? (char *)lowest + (size > 4 * RESERVE ? RESERVE : size / 4) : (char *)1;
+#else
+    return (char *)1;
+#endif
 }
 
 /* ---- forwarding --------------------------------------------------------------------------------------------- */
 
-static PyObject *forward(Site *s, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+/* Python calls Python without using the C stack; through a site it is used, and must not overflow. */
+static int has_stack(void) {
+    char here;
+    if (!stack_end) stack_end = end_of_stack();
+    if ((uintptr_t)&here > (uintptr_t)stack_end) return 1;
+    PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded: the C stack is used up");
+    return 0;
+}
+
+/* `flag` is PY_VECTORCALL_ARGUMENTS_OFFSET if our caller lets us change what stands before its arguments. */
+static PyObject *forward(Site *s, PyObject *const *args, Py_ssize_t n, size_t flag, PyObject *names) {
     switch (s->kind) {
-    case CALL: return PyObject_Vectorcall(args[0], args + 1, (size_t)(n - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, names);
+    case CALL: return has_stack() ? PyObject_Vectorcall(args[0], args + 1, (size_t)(n - 1) | flag, names) : NULL;
     case BINARY: case INPLACE: return OPERATIONS[s->operation].two(args[0], args[1]);
     case UNARY: return OPERATIONS[s->operation].one(args[0]);
     case GETITEM: return PyObject_GetItem(args[0], args[1]);
@@ -219,17 +300,17 @@ static PyObject *forward(Site *s, PyObject *const *args, Py_ssize_t n, PyObject 
     }
 }
 
-static PyObject *note_return(Site *s, PyObject *value) {
+static PyObject *note_return(PyObject *value) {
     if (depth && !stack[depth - 1].user && !is_scalar(value) && recording && !busy) {
-        busy = 1;
+        enter();
         Frame *f = &stack[depth - 1];
         PyObject *noted = PyObject_CallMethod(recorder, "note", "OO", value, f->returned ? f->returned : Py_None);
         if (!noted) recorder_failed();
         else { Py_XSETREF(stack[depth - 1].returned, noted); }
-        busy = 0;
+        leave();
     }
     Py_INCREF(value);
-    return value;
+    return unless_interrupted(value);
 }
 
 static int is_plain_iterable(PyObject *o) {
@@ -264,27 +345,41 @@ static int moves_nothing(int kind, PyObject *const *args) {
     }
 }
 
-static PyObject *record(Site *s, PyObject *const *args, Py_ssize_t n, PyObject *names) {
-    if (s->kind == RETURN) return note_return(s, args[0]);
+static PyObject *record(Site *s, PyObject *const *args, Py_ssize_t n, size_t flag, PyObject *names) {
+    if (s->kind == RETURN) return note_return(args[0]);
     if (s->kind == ITERATE) return wrap_iterable(s, args[0]);
-    if (moves_nothing(s->kind, args)) { s->calls++; return forward(s, args, n, names); }
-    int mine = depth, call = s->kind == CALL;
-    if (!push(s, call ? is_user_callable(args[0]) : 0)) return forward(s, args, n, names);
+    if (moves_nothing(s->kind, args)) { s->calls++; return forward(s, args, n, flag, names); }
+    int call = s->kind == CALL, user = call ? is_user_callable(args[0]) : 0, mine = depth;
+    if (interrupt[0]) return unless_interrupted(NULL);
+    long long serial = push(s, user);
+    PyObject *result = forward(s, args, n, flag, names);
+    if (!serial) return result;
     PyObject *function = call ? args[0] : s->function;
-    PyObject *result = forward(s, args, n, names);
     PyObject *type = NULL, *value = NULL, *trace = NULL;
     if (!result) PyErr_Fetch(&type, &value, &trace);
-    finish(mine, function, args + call, n - call, names, result);
+    finish(mine, serial, function, args + call, n - call, names, result);
     if (!result) PyErr_Restore(type, value, trace);
+    return unless_interrupted(result);
+}
+
+static PyObject *vary(Site *s, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    PyObject *variant = s->variant; /* another thread may take it away while it runs */
+    Py_INCREF(variant);
+    PyObject *result = PyObject_Vectorcall(variant, args, n, names);
+    Py_DECREF(variant);
     return result;
 }
+
+static const Py_ssize_t LEAST[] = {1, 2, 1, 2, 2, 3, 1, 1}; /* arguments, by kind */
 
 static PyObject *site_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
     Site *s = (Site *)self;
     Py_ssize_t n = PyVectorcall_NARGS(nf);
-    if (s->mode == VARIANT && s->variant) return PyObject_Vectorcall(s->variant, args, n, names);
-    if (s->mode == RECORD && recording && !busy) return record(s, args, n, names);
-    return forward(s, args, n, names);
+    if (n < LEAST[s->kind]) return PyErr_Format(PyExc_TypeError, "this site takes at least %zd arguments", LEAST[s->kind]);
+    size_t flag = nf & PY_VECTORCALL_ARGUMENTS_OFFSET;
+    if (s->mode == VARIANT && s->variant && s->variant != Py_None) return vary(s, args, n, names);
+    if (s->mode == RECORD && recording && !busy) return record(s, args, n, flag, names);
+    return forward(s, args, n, flag, names);
 }
 
 /* ---- the iterator of a `for` over something that works (a DataLoader): each __next__ is an operation ---------- */
@@ -293,12 +388,13 @@ static PyObject *iterator_next(SiteIterator *it) {
     iternextfunc next = Py_TYPE(it->inner)->tp_iternext;
     if (!(it->site->mode == RECORD && recording && !busy)) return next(it->inner);
     int mine = depth;
-    if (!push(it->site, 0)) return next(it->inner);
+    long long serial = push(it->site, 0);
     PyObject *result = next(it->inner), *type = NULL, *value = NULL, *trace = NULL;
+    if (!serial) return result;
     if (!result) PyErr_Fetch(&type, &value, &trace);
-    finish(mine, it->inner, NULL, 0, NULL, result);
+    finish(mine, serial, it->inner, NULL, 0, NULL, result);
     if (!result) PyErr_Restore(type, value, trace);
-    return result;
+    return unless_interrupted(result);
 }
 static int iterator_traverse(SiteIterator *it, visitproc visit, void *arg) { Py_VISIT(it->site); Py_VISIT(it->inner); return 0; }
 static int iterator_clear(SiteIterator *it) { Py_CLEAR(it->site); Py_CLEAR(it->inner); return 0; }
@@ -345,7 +441,7 @@ static PyMemberDef site_members[] = {
     {"variant", T_OBJECT, offsetof(Site, variant), 0, "what runs instead in mode VARIANT"},
     {"calls", T_LONGLONG, offsetof(Site, calls), 0, "recorded executions that moved no data"},
     {"nanoseconds", T_LONGLONG, offsetof(Site, nanoseconds), 0, "their time"},
-    {NULL}};
+    {NULL, 0, 0, 0, NULL}};
 static PyTypeObject SiteType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._site.Site", .tp_basicsize = sizeof(Site),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
@@ -354,9 +450,67 @@ static PyTypeObject SiteType = {
     .tp_traverse = (traverseproc)site_traverse, .tp_clear = (inquiry)site_clear, .tp_call = PyVectorcall_Call,
     .tp_vectorcall_offset = offsetof(Site, vectorcall), .tp_members = site_members};
 
+/* `f(*a)`: f is bound to its site before the arguments are spread, so that Python's errors about them name f. */
+typedef struct { PyObject_HEAD Site *site; PyObject *function; vectorcallfunc vectorcall; } Spread; /* function: when bound */
+static PyTypeObject SpreadType, BoundSiteType;
+
+static Spread *bound(PyTypeObject *type, Site *site, PyObject *function) {
+    Spread *s = PyObject_GC_New(Spread, type);
+    if (!s) return NULL;
+    Py_INCREF(site); s->site = site;
+    Py_XINCREF(function); s->function = function;
+    PyObject_GC_Track(s);
+    return s;
+}
+static PyObject *spread_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
+    if (PyVectorcall_NARGS(nf) != 1) return PyErr_Format(PyExc_TypeError, "one function is bound to a site");
+    return (PyObject *)bound(&BoundSiteType, ((Spread *)self)->site, args[0]);
+}
+static PyObject *spread_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
+    PyObject *site;
+    if (!PyArg_ParseTuple(args, "O!", &SiteType, &site)) return NULL;
+    Spread *s = bound(type, (Site *)site, NULL);
+    if (s) s->vectorcall = spread_call;
+    return (PyObject *)s;
+}
+static PyObject *bound_call(Spread *self, PyObject *args, PyObject *kw) {
+    Site *s = self->site;
+    if (s->mode == PASS) return has_stack() ? PyObject_Call(self->function, args, kw) : NULL;
+    PyObject *all = PyTuple_New(PyTuple_GET_SIZE(args) + 1);
+    if (!all) return NULL;
+    Py_INCREF(self->function); PyTuple_SET_ITEM(all, 0, self->function);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
+        PyObject *each = PyTuple_GET_ITEM(args, i);
+        Py_INCREF(each); PyTuple_SET_ITEM(all, i + 1, each);
+    }
+    PyObject *result = PyVectorcall_Call((PyObject *)s, all, kw);
+    Py_DECREF(all);
+    return result;
+}
+static PyObject *bound_getattro(Spread *self, PyObject *name) { return PyObject_GetAttr(self->function, name); }
+static PyObject *bound_str(Spread *self) { return PyObject_Str(self->function); }
+static int spread_traverse(Spread *s, visitproc visit, void *arg) { Py_VISIT(s->site); Py_VISIT(s->function); return 0; }
+static int spread_clear(Spread *s) { Py_CLEAR(s->site); Py_CLEAR(s->function); return 0; }
+static void spread_dealloc(Spread *s) { PyObject_GC_UnTrack(s); spread_clear(s); PyObject_GC_Del(s); }
+static PyMemberDef spread_members[] = {
+    {"site", T_OBJECT, offsetof(Spread, site), READONLY, "where it stands"}, {NULL, 0, 0, 0, NULL}};
+static PyTypeObject SpreadType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._site.Spread", .tp_basicsize = sizeof(Spread),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_doc = "Binds the function of `f(*a, **k)` to its site before the arguments are spread.",
+    .tp_new = spread_new, .tp_call = PyVectorcall_Call, .tp_vectorcall_offset = offsetof(Spread, vectorcall),
+    .tp_traverse = (traverseproc)spread_traverse, .tp_clear = (inquiry)spread_clear,
+    .tp_dealloc = (destructor)spread_dealloc, .tp_members = spread_members};
+static PyTypeObject BoundSiteType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._site.BoundSite", .tp_basicsize = sizeof(Spread),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, .tp_call = (ternaryfunc)bound_call,
+    .tp_getattro = (getattrofunc)bound_getattro, .tp_str = (reprfunc)bound_str,
+    .tp_traverse = (traverseproc)spread_traverse, .tp_clear = (inquiry)spread_clear,
+    .tp_dealloc = (destructor)spread_dealloc};
+
 /* A loop reads `switch.on` at its head to choose between its two bodies. */
 typedef struct { PyObject_HEAD char on; } Switch;
-static PyMemberDef switch_members[] = {{"on", T_BOOL, offsetof(Switch, on), 0, "whether the loop runs the body with sites"}, {NULL}};
+static PyMemberDef switch_members[] = {{"on", T_BOOL, offsetof(Switch, on), 0, "whether the loop runs the body with sites"}, {NULL, 0, 0, 0, NULL}};
 static PyTypeObject SwitchType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._site.Switch", .tp_basicsize = sizeof(Switch),
     .tp_flags = Py_TPFLAGS_DEFAULT, .tp_new = PyType_GenericNew, .tp_members = switch_members,
@@ -388,14 +542,17 @@ static PyMethodDef methods[] = {
     {"is_recording", is_recording, METH_NOARGS, "is_recording() -> bool"},
     {"spent", get_spent, METH_NOARGS, "spent() -> nanoseconds that recording itself took."},
     {"failure", get_failure, METH_NOARGS, "failure() -> why recording ended by itself, or None."},
-    {NULL}};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "codedag.instrument._site", "Sites in C; see _twin.py.", -1, methods};
+    {NULL, NULL, 0, NULL}};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "codedag.instrument._site", .m_doc = "Sites in C; see _twin.py.", .m_size = -1,
+    .m_methods = methods};
 
 PyMODINIT_FUNC PyInit__site(void) {
     PyObject *m = PyModule_Create(&definition);
     if (!m) return NULL;
     user_types = PyDict_New();
-    if (!user_types || PyType_Ready(&SiteIteratorType) < 0 || PyModule_AddType(m, &SiteType) < 0 || PyModule_AddType(m, &SwitchType) < 0) {
+    if (!user_types || PyType_Ready(&SiteIteratorType) < 0 || PyType_Ready(&BoundSiteType) < 0 ||
+        PyModule_AddType(m, &SiteType) < 0 || PyModule_AddType(m, &SpreadType) < 0 || PyModule_AddType(m, &SwitchType) < 0) {
         Py_DECREF(m);
         return NULL;
     }

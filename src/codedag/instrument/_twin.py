@@ -16,7 +16,7 @@ PASS, RECORD, VARIANT = range(3)
 _now = time.perf_counter_ns
 _SCALARS = (int, bool, type(None), str, range, slice, type, types.FunctionType, types.ModuleType)
 _NUMBERS = (int, float, bool)
-_PLAIN_ITERABLES = (
+_PLAIN_ITERABLES: tuple[type, ...] = (
     list, tuple, dict, str, range, set, frozenset, types.GeneratorType, zip, enumerate, map, filter,
     type({}.keys()), type({}.items()), type({}.values()),
 )  # fmt: skip
@@ -99,7 +99,8 @@ class Site:
         if kind in (BINARY, UNARY, INPLACE) and not hasattr(function, "__name__"):
             raise ValueError(f"not an operator: {function}")
         self.kind, self.info, self.function = kind, info, function
-        self.mode, self.variant = PASS, None
+        self.mode = PASS
+        self.variant: Any = None
         self.calls = self.nanoseconds = 0
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
@@ -109,6 +110,39 @@ class Site:
         if self.mode == RECORD and _state.recording and not _thread.busy:
             return _record(self, args, keywords)
         return _forward(self, args, keywords)
+
+
+class Spread:
+    """Binds the function of `f(*a, **k)` to its site before the arguments are spread."""
+
+    __slots__ = ("site",)
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+
+    def __call__(self, function: Any, /) -> BoundSite:
+        """What is called with the arguments once they are spread."""
+        return BoundSite(self.site, function)
+
+
+class BoundSite:
+    """A function and the site where it is called; it has the name of the function, for Python's error messages."""
+
+    __slots__ = ("function", "site")
+
+    def __init__(self, site: Site, function: Any) -> None:
+        self.site, self.function = site, function
+
+    def __getattribute__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "function"), name)
+
+    def __str__(self) -> str:
+        return str(object.__getattribute__(self, "function"))
+
+    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
+        """The result of the call that stands here."""
+        site = object.__getattribute__(self, "site")
+        return site(object.__getattribute__(self, "function"), *args, **keywords)
 
 
 def _forward(site: Site, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

@@ -41,7 +41,9 @@ class Target:
     def _check_module(self) -> None:
         top = self.name.partition(".")[0]
         if importlib.machinery.PathFinder.find_spec(top, [os.getcwd(), *sys.path]) is None:
-            raise BadScript(f"there is no module {self.name!r}", hint="Check the name after -m and the working directory.")
+            raise BadScript(
+                f"there is no module {self.name!r}", hint="Check the name after -m and the working directory."
+            )
 
     @property
     def path(self) -> str:

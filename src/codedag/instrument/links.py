@@ -173,7 +173,9 @@ def _value(node: ast.expr, to: Any, out: list[_Event]) -> None:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 _value(child, None, out)
-    elif isinstance(node, ast.UnaryOp | ast.BinOp) and not any(isinstance(n, ast.Name | ast.Call) for n in ast.walk(node)):
+    elif isinstance(node, ast.UnaryOp | ast.BinOp) and not any(
+        isinstance(n, ast.Name | ast.Call) for n in ast.walk(node)
+    ):
         pass  # arithmetic of constants
     else:
         _opaque(node, out)

@@ -46,7 +46,18 @@ def scopes(tree: ast.Module, *, main: bool) -> Iterator[Scope]:
 
 def _looks_at_itself(node: ast.AST) -> bool:
     """Whether a function can read its own locals by a way that is not a name."""
-    frame_readers = {"locals", "vars", "eval", "exec", "dir", "breakpoint", "_getframe", "currentframe", "stack", "set_trace"}
+    frame_readers = {
+        "locals",
+        "vars",
+        "eval",
+        "exec",
+        "dir",
+        "breakpoint",
+        "_getframe",
+        "currentframe",
+        "stack",
+        "set_trace",
+    }
     for part in ast.walk(node):
         if isinstance(part, ast.Call):
             name = part.func.id if isinstance(part.func, ast.Name) else getattr(part.func, "attr", "")
@@ -142,7 +153,9 @@ class _Liveness:
 
 def _loads(node: ast.AST) -> frozenset[str]:
     return frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)) | (
-        frozenset((node.target.id,)) if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) else frozenset()
+        frozenset((node.target.id,))
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
+        else frozenset()
     )
 
 

@@ -16,21 +16,26 @@ from pathlib import Path
 from typing import Any
 
 from codedag.instrument import sites as site_module
+from codedag.instrument.compiled import Compiled
 from codedag.instrument.links import Link, links
-from codedag.instrument.rewrite import bind, rewrite
+from codedag.instrument.numbering import number
+from codedag.instrument.rewrite import CannotRewrite, bind, rewrite
 from codedag.instrument.sites import PASS, RECORD, VARIANT, SiteInfo, make
 
-CodeKey = tuple[str, int, int]
+CodeKey = tuple[str, int, tuple[int, int]]
 
 
 class InstrumentedFile:
     """One source file: its plain code, its code with sites, and the objects that stand in the latter."""
 
-    def __init__(self, path: str, source: bytes, *, main: bool) -> None:
+    def __init__(self, path: str, source: bytes, *, main: bool, compiled: Compiled | None = None) -> None:
         self.path, self.source, self.main = path, source, main
         self.sha256 = hashlib.sha256(source).hexdigest()
-        self.plain = compile(source, path, "exec", dont_inherit=True)  # the user's own SyntaxError or warning comes from here
-        rewritten = rewrite(ast.parse(source, path), path)
+        # the user's own SyntaxError or warning comes from here
+        self.plain = compile(source, path, "exec", dont_inherit=True)
+        compiled = compiled or Compiled()
+        rewritten = rewrite(ast.parse(source, path), path, compiled=compiled)
+        self._compiled = compiled.copy()  # what other files add later must not change the numbers of sites
         self.infos: list[SiteInfo] = rewritten.sites
         self.sites: list[Any] = [make(info) for info in rewritten.sites]
         self.switches: list[Any] = [site_module.native.Switch() for _ in range(rewritten.loops)]
@@ -41,15 +46,14 @@ class InstrumentedFile:
 
     def only(self, keep: Collection[int]) -> types.CodeType:
         """The code with only these sites in it: what a planned function runs."""
-        return self._bound(rewrite(ast.parse(self.source, self.path), self.path, keep=keep).code)
+        tree = ast.parse(self.source, self.path)
+        return self._bound(rewrite(tree, self.path, keep=keep, compiled=self._compiled.copy()).code)
 
     @cached_property
     def links(self) -> list[Link]:
         """The single-use links between sites that the source proves."""
-        from codedag.instrument.rewrite import number
-
         tree = ast.parse(self.source, self.path)
-        number(tree, self.path)
+        number(tree, self.path, self._compiled.copy())
         return links(tree, main=self.main)
 
     def owners(self) -> set[str]:
@@ -75,9 +79,17 @@ def codes_by_place(code: types.CodeType) -> dict[CodeKey, types.CodeType | None]
 
 
 def place_of(code: types.CodeType) -> CodeKey:
-    """Where a code object was defined: qualified name, line, and column of its first instruction."""
-    columns = [p[2] for p in code.co_positions() if p[0] is not None and p[2]]
-    return code.co_qualname, code.co_firstlineno, columns[0] if columns else 0
+    """Where a code object was defined: qualified name, line and, for those without a name of their own, first column.
+
+    The first column is the leftmost place of any instruction: rewriting keeps places, not the order of instructions.
+    """
+    first = (0, 0)
+    if code.co_name.startswith("<"):
+        places = [
+            (p[0], p[2]) for p in code.co_positions() if p[0] is not None and p[2] is not None and p[2:] != (0, 0)
+        ]
+        first = min(places, default=first)
+    return code.co_qualname, code.co_firstlineno, first
 
 
 @dataclass(slots=True)
@@ -97,9 +109,12 @@ class Program:
         self.names: set[str] = set()
         self.left_plain: dict[str, str] = {}
         self.loads_with_sites = True
-        self.prepare: Callable[[InstrumentedFile], set[int]] | None = None  # a plan that is applied as files are loaded
+        # a plan that is applied as files are loaded
+        self.prepare: Callable[[InstrumentedFile], set[int]] | None = None
         self._planned: dict[str, dict[str, set[int]]] = {}
         self._settled: dict[str, set[str]] = {}
+        self._before: dict[str, dict[CodeKey, types.CodeType | None]] = {}  # of modules that were loaded without us
+        self._compiled = Compiled()
         self._lock = threading.RLock()
 
     # -- loading
@@ -114,9 +129,10 @@ class Program:
         if not self.loads_with_sites:
             return compile(source, path, "exec", dont_inherit=True)
         try:
-            file = InstrumentedFile(path, source, main=main)
-        except RecursionError:
-            self.left_plain[path] = "its expressions are nested too deeply to rewrite"
+            file = InstrumentedFile(path, source, main=main, compiled=self._compiled)
+        except (RecursionError, CannotRewrite) as error:
+            too_deep = isinstance(error, RecursionError)
+            self.left_plain[path] = "its expressions are nested too deeply to rewrite" if too_deep else str(error)
             return compile(source, path, "exec", dont_inherit=True)
         with self._lock:
             self.files[path] = file
@@ -125,6 +141,18 @@ class Program:
                 return self._prepared(file, self.prepare(file))
             self._observe(file)
         return file.full
+
+    def attach(self, path: str, source: bytes) -> list[Swap]:
+        """Gives the functions of a module that is already loaded their code with sites; `restore` gives it back."""
+        full = codes_by_place(self.load(path, source))
+        with self._lock:
+            swapped = _swap(path, full)
+            before = self._before.setdefault(path, {})
+            for swap in swapped:
+                before.setdefault(place_of(swap.before), swap.before)
+                for place, code in codes_by_place(swap.before).items():
+                    before.setdefault(place, code)
+            return swapped
 
     def _prepared(self, file: InstrumentedFile, keep: set[int]) -> types.CodeType:
         return file.only(keep) if keep else file.plain
@@ -163,9 +191,10 @@ class Program:
 
     def _set_switches(self, file: InstrumentedFile) -> None:
         """A loop runs its body with sites while one of them is recorded or has a variant."""
-        busy = {loop for info, site in zip(file.infos, file.sites, strict=True) if site.mode != PASS for loop in info.loops}
-        for number, switch in enumerate(file.switches):
-            switch.on = number in busy
+        pairs = zip(file.infos, file.sites, strict=True)
+        busy = {loop for info, site in pairs if site.mode != PASS for loop in info.loops}
+        for loop, switch in enumerate(file.switches):
+            switch.on = loop in busy
 
     def install(self, path: str, owners: Collection[str] | None = None) -> list[Swap]:
         """Gives settled functions their lean code: plain, or with only their planned sites."""
@@ -185,7 +214,7 @@ class Program:
                     site.mode, site.variant = PASS, None
                 for switch in file.switches:
                     switch.on = False
-                changed += len(_swap(path, codes_by_place(file.plain)))
+                changed += len(_swap(path, codes_by_place(file.plain) | self._before.get(path, {})))
             self.loads_with_sites = False
             return changed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ def _choose() -> tuple[Any, str]:
     try:
         from codedag.instrument import _site
     except ImportError as error:
-        return _twin, f"the C extension is not there ({error}); it is built when the package is installed with a C compiler"
+        return _twin, f"the C extension is not there ({error}); it is built where the package finds a C compiler"
     return _site, ""
 
 
@@ -65,6 +66,25 @@ def use(implementation: Any) -> None:
     """Makes new sites come from this implementation (tests run both)."""
     global native
     native = implementation
+
+
+def _revived(info: SiteInfo | None) -> Any:
+    """A site or a loop switch in another process, which nobody observes: functions are sent there with their code."""
+    return native.Switch() if info is None else make(info)
+
+
+def _spread_again(info: SiteInfo) -> Any:
+    return native.Spread(make(info))
+
+
+def _can_be_sent(implementation: Any) -> None:
+    copyreg.pickle(implementation.Site, lambda site: (_revived, (site.info,)))
+    copyreg.pickle(implementation.Switch, lambda switch: (_revived, (None,)))
+    copyreg.pickle(implementation.Spread, lambda spread: (_spread_again, (spread.site.info,)))
+
+
+_can_be_sent(_twin)
+_can_be_sent(native)
 
 
 def make(info: SiteInfo) -> Any:

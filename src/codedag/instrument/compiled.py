@@ -1,0 +1,98 @@
+"""Definitions that another compiler reads: numba, torch.compile and their like must find the code as it was written.
+
+A compiler is known by the name of its decorator, or by what it is called on.  What such a definition calls is read by
+the same compiler, so everything of that name is left alone too, in this file and in those that are loaded later.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+#: Decorators whose functions another compiler reads as source or byte code.
+DECORATORS = frozenset({
+    "jit", "njit", "vectorize", "guvectorize", "stencil", "overload", "script", "script_method", "cfunc", "kernel",
+    "compile", "autotune",
+})  # fmt: skip
+#: Functions that compile what they are called on, and those that do so only as part of torch.
+CALLED = DECORATORS - {"overload", "kernel", "autotune"} | {"trace"}
+_OF_TORCH = frozenset({"compile", "trace", "script", "optimize", "export", "script_if_tracing"})
+_TORCH = frozenset({"torch", "jit", "_dynamo", "dynamo"})
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+@dataclass(slots=True)
+class Compiled:
+    """What is known, over all files of a program, about definitions that must be left alone."""
+
+    names: set[str] = field(default_factory=set)
+    modules: bool = False  # whole torch modules are compiled somewhere: `torch.compile(model)`
+
+    def copy(self) -> Compiled:
+        """The same, as it is now."""
+        return Compiled(set(self.names), self.modules)
+
+    def mark(self, tree: ast.Module) -> None:
+        """Marks as `cd_left` every definition and lambda of a module that another compiler reads."""
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                self._look_at_call(node, _called_name(node.func))
+        while self._mark_once(tree):
+            pass
+
+    def _look_at_call(self, node: ast.Call, name: str) -> None:
+        of_torch = name in _OF_TORCH and _base(node.func) in _TORCH
+        if of_torch or (name == "compile" and not node.args):  # torch.compile(model), model.compile()
+            self.modules = True
+        if of_torch or name in CALLED:
+            for argument in [*node.args, *(k.value for k in node.keywords)]:
+                if isinstance(argument, ast.Lambda):
+                    argument.cd_left = True  # type: ignore[attr-defined]
+                elif isinstance(argument, ast.Name | ast.Attribute):
+                    self.names.add(_called_name(argument))
+
+    def _mark_once(self, tree: ast.Module) -> bool:
+        changed = False
+        for node in ast.walk(tree):
+            if isinstance(node, Definition) and not hasattr(node, "cd_left") and self._is_read(node):
+                node.cd_left = changed = True  # type: ignore[union-attr]
+                self.names |= {name for part in ast.walk(node) if (name := _calls_function(part))}
+        return changed
+
+    def _is_read(self, node: Definition) -> bool:
+        if node.name in self.names or is_compiled_elsewhere(node):
+            return True
+        return self.modules and isinstance(node, ast.ClassDef) and _is_torch_module(node)
+
+
+def is_compiled_elsewhere(node: Definition) -> bool:
+    """Whether a decorator says that another compiler reads this definition."""
+    return any(_called_name(decorator) in DECORATORS for decorator in node.decorator_list)
+
+
+def _is_torch_module(node: ast.ClassDef) -> bool:
+    if any(_called_name(base).endswith("Module") for base in node.bases):
+        return True
+    return any(isinstance(s, ast.FunctionDef) and s.name == "forward" for s in node.body)
+
+
+def _calls_function(node: ast.AST) -> str:
+    """The name of a function that is called as `f(...)` or `module.f(...)`; methods are found through their class."""
+    if not isinstance(node, ast.Call):
+        return ""
+    name, base = _called_name(node.func), _base(node.func)
+    return "" if not base or base in ("self", "cls") or name.startswith("__") else name
+
+
+def _called_name(node: ast.expr) -> str:
+    """The last part of the name of what is called: `jit` for `numba.jit`, `jit(...)` and `numba.jit(...)(...)`."""
+    while isinstance(node, ast.Call):
+        node = node.func
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _base(node: ast.expr) -> str:
+    while isinstance(node, ast.Call):
+        node = node.func
+    value = node.value if isinstance(node, ast.Attribute) else node
+    return value.attr if isinstance(value, ast.Attribute) else getattr(value, "id", "")
