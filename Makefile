@@ -38,6 +38,8 @@ test-full: lint
 
 bench: setup
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/table_kernels.py
+	$(BIN)/python bench/substitutions.py
 
 wheel: setup
 	$(BIN)/python -m build --no-isolation --wheel --outdir dist .
