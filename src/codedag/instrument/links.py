@@ -8,10 +8,12 @@ Runs of links are the chains that a plan may replace as a whole.  Never derived 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
-from codedag.instrument.liveness import Live, Scope, live_after_blocks, scopes
+from codedag.instrument.liveness import liveness
+from codedag.instrument.scopes import Attributes, scopes
 
 Operand = int | str  # position, keyword, or "self" for the object whose method is called
 
@@ -28,6 +30,7 @@ class Link:
 @dataclass(slots=True)
 class _Event:
     what: str  # "site" | "use" | "store" | "barrier"
+    statement: ast.stmt
     site: int = -1
     name: str = ""
     to: Any = None  # ("site", index, operand) | ("name", name) | None
@@ -37,22 +40,23 @@ def links(tree: ast.Module, *, main: bool) -> list[Link]:
     """The links of a numbered module; `main` says that nobody can import its global names."""
     found: list[Link] = []
     for scope in scopes(tree, main=main):
-        live = live_after_blocks(scope)
+        live = liveness(scope)
         for block in scope.blocks():
-            found += _links_of(_linear(block), scope, live.get(id(block), Live()))
+            anytime = live.anytime.get(id(block))
+            if anytime is not None:  # a block that is never reached has no liveness
+                events = _Line(scope.attributes).of(block)
+                hidden = {e.name for e in events if e.what == "store" and scope.hides(e.name)} - anytime
+                found += _links_of(events, hidden, live.after)
     return found
 
 
-def _links_of(events: list[_Event], scope: Scope, live: Live) -> list[Link]:
+def _links_of(events: list[_Event], hidden: set[str], live_after: dict[int, frozenset[str]]) -> list[Link]:
     at = {event.site: i for i, event in enumerate(events) if event.what == "site"}
     found = []
     for i, event in enumerate(events):
-        if event.what != "site" or event.to is None:
-            continue
-        to = event.to
-        if to[0] == "name":
-            hidden = to[1] not in scope.shared and to[1] not in live.anytime
-            to = _only_use(events, i, to[1], live.after) if hidden else None
+        to = event.to if event.what == "site" else None
+        if to is not None and to[0] == "name":
+            to = _only_use(events, i, to[1], live_after) if to[1] in hidden else None
         if to is None or to[1] not in at:
             continue
         j = at[to[1]]
@@ -61,130 +65,149 @@ def _links_of(events: list[_Event], scope: Scope, live: Live) -> list[Link]:
     return found
 
 
-def _only_use(events: list[_Event], start: int, name: str, live_after: frozenset[str]) -> Any:
-    """The one use of `name` between its store after `start` and its next store, if it is a site's operand."""
-    i = next(j for j in range(start, len(events)) if events[j].what == "store" and events[j].name == name)
-    uses = []
-    for event in events[i + 1 :]:
-        if event.name == name and event.what == "use":
-            uses.append(event)
-        elif event.name == name and event.what == "store":
-            break
-    else:
-        if name in live_after:
-            return None
-    return uses[0].to if len(uses) == 1 and uses[0].to is not None and uses[0].to[0] == "site" else None
+def _only_use(events: list[_Event], start: int, name: str, live_after: dict[int, frozenset[str]]) -> Any:
+    """The one use of the value that is stored in `name` after `start`, if it is a site's operand and the last one."""
+    mine = [e for e in events[start:] if e.name == name and e.what in ("store", "use")]
+    if len(mine) < 2 or mine[1].what != "use" or mine[1].to is None or mine[1].to[0] != "site":
+        return None
+    use, later = mine[1], mine[2:]
+    in_statement = [e for e in later if e.statement is use.statement]
+    if in_statement:  # it reads the name again, or binds it anew: then what was in it is gone
+        return use.to if in_statement[0].what == "store" else None
+    return None if name in live_after[id(use.statement)] else use.to
 
 
 # ---- a block of statements as one line of events, in the order of evaluation
 
 
-def _linear(block: list[ast.stmt]) -> list[_Event]:
-    out: list[_Event] = []
-    for statement in block:
-        handler = _STATEMENTS.get(type(statement))
-        if handler is None:
-            _opaque(statement, out)
+@dataclass(slots=True)
+class _Line:
+    """Writes down the events of one block."""
+
+    attributes: Attributes
+    events: list[_Event] = field(default_factory=list)
+    _statement: ast.stmt = field(default_factory=ast.Pass)
+
+    def of(self, block: list[ast.stmt]) -> list[_Event]:
+        for statement in block:
+            self._statement = statement
+            handler = _STATEMENTS.get(type(statement))
+            if handler is None:
+                self.opaque(statement)
+            else:
+                handler(self, statement)
+        return self.events
+
+    def add(self, what: str, site: int = -1, name: str = "", to: Any = None) -> None:
+        self.events.append(_Event(what, self._statement, site, name, to))
+
+    def opaque(self, node: ast.AST) -> None:
+        """Anything not understood: it may do anything, and every name in it is used (and perhaps stored) by it."""
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name):
+                self.add("use", name=part.id)
+        self.add("barrier")
+
+    # -- statements
+
+    def assign(self, node: ast.Assign) -> None:
+        target = node.targets[0] if len(node.targets) == 1 else None
+        self.value(node.value, ("name", target.id) if isinstance(target, ast.Name) else None)
+        for each in node.targets:
+            self.store(each, node)
+
+    def store(self, target: ast.expr, node: ast.stmt) -> None:
+        if isinstance(target, ast.Name):
+            self.add("store", name=target.id)
+        elif isinstance(target, ast.Subscript) and hasattr(node, "cd_site"):
+            self.value(target.value, ("site", node.cd_site, 1))
+            self.value(target.slice, ("site", node.cd_site, 2))
+            self.add("site", node.cd_site)
+        elif isinstance(target, ast.Tuple | ast.List):
+            self.add("barrier")  # taking the value apart runs its iterator
+            for element in target.elts:
+                self.store(element, node)
         else:
-            handler(statement, out)
-    return out
+            self.opaque(target)
+
+    def annotated(self, node: ast.AnnAssign) -> None:
+        if node.value is None or not isinstance(node.target, ast.Name):
+            self.opaque(node)
+            return
+        self.value(node.value, ("name", node.target.id))
+        self.add("store", name=node.target.id)
+        for part in ast.walk(node.annotation):  # evaluated at module level, after the store
+            if isinstance(part, ast.Name):
+                self.add("use", name=part.id)
+            elif isinstance(part, ast.Call | ast.NamedExpr):
+                self.add("barrier")
+
+    def augmented(self, node: ast.AugAssign) -> None:
+        if not isinstance(node.target, ast.Name) or not hasattr(node, "cd_site"):
+            self.opaque(node)
+            return
+        name = node.target.id
+        self.add("use", name=name, to=("site", node.cd_site, 0))
+        self.value(node.value, ("site", node.cd_site, 1))
+        self.add("site", node.cd_site, to=("name", name))
+        self.add("store", name=name)
+
+    def only_value(self, node: ast.Return | ast.Expr) -> None:
+        if node.value is not None:
+            self.value(node.value, None)
+
+    # -- expressions
+
+    def value(self, node: ast.expr, to: Any) -> None:
+        """Events of evaluating an expression whose value goes to `to`."""
+        if isinstance(node, ast.Name):
+            self.add("use", name=node.id, to=to)
+        elif isinstance(node, ast.Constant):
+            pass
+        elif hasattr(node, "cd_site") and type(node) in _OPERANDS:
+            self.site(node, to)
+        elif isinstance(node, ast.Attribute):
+            self.value(node.value, None)
+            if self.attributes.may_run_code(node):
+                self.add("barrier")
+        elif isinstance(node, ast.Tuple | ast.List | ast.Slice):
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.expr):
+                    self.value(child, None)
+        elif isinstance(node, ast.UnaryOp | ast.BinOp) and _is_arithmetic_of_constants(node):
+            pass
+        else:
+            self.opaque(node)
+
+    def site(self, node: Any, to: Any) -> None:
+        for part, operand in _OPERANDS[type(node)](node):
+            self.value(part, None if operand is None else ("site", node.cd_site, operand))
+            if operand == "self" and self.attributes.may_run_code(node.func, called=True):
+                self.add("barrier")
+        if isinstance(node, ast.Call) and any(k.arg is None for k in node.keywords):
+            self.add("barrier")  # spreading a mapping runs its methods
+        self.add("site", node.cd_site, to=to)
 
 
-def _opaque(node: ast.AST, out: list[_Event]) -> None:
-    """Anything not understood: it may do anything, and every name in it is used (and perhaps stored) by it."""
-    names = [n for n in ast.walk(node) if isinstance(n, ast.Name)]
-    out += [_Event("use", name=n.id) for n in names]
-    out.append(_Event("barrier"))
-
-
-def _assign(node: ast.Assign, out: list[_Event]) -> None:
-    target = node.targets[0]
-    one_name = len(node.targets) == 1 and isinstance(target, ast.Name)
-    _value(node.value, ("name", target.id) if one_name else None, out)  # type: ignore[union-attr]
-    for each in node.targets:
-        _store(each, node, out)
-
-
-def _store(target: ast.expr, node: ast.stmt, out: list[_Event]) -> None:
-    if isinstance(target, ast.Name):
-        out.append(_Event("store", name=target.id))
-    elif isinstance(target, ast.Tuple | ast.List):
-        for element in target.elts:
-            _store(element, node, out)
-    elif isinstance(target, ast.Subscript) and hasattr(node, "cd_site"):
-        _value(target.value, ("site", node.cd_site, 1), out)
-        _value(target.slice, ("site", node.cd_site, 2), out)
-        out.append(_Event("site", node.cd_site))
-    else:
-        _opaque(target, out)
-
-
-def _annotated(node: ast.AnnAssign, out: list[_Event]) -> None:
-    if node.value is None or not isinstance(node.target, ast.Name):
-        _opaque(node, out)
-        return
-    _value(node.value, ("name", node.target.id), out)
-    out.append(_Event("store", name=node.target.id))
-
-
-def _augmented(node: ast.AugAssign, out: list[_Event]) -> None:
-    if not isinstance(node.target, ast.Name) or not hasattr(node, "cd_site"):
-        _opaque(node, out)
-        return
-    name = node.target.id
-    out.append(_Event("use", name=name, to=("site", node.cd_site, 0)))
-    _value(node.value, ("site", node.cd_site, 1), out)
-    out.append(_Event("site", node.cd_site, to=("name", name)))
-    out.append(_Event("store", name=name))
-
-
-def _return(node: ast.Return, out: list[_Event]) -> None:
-    if node.value is not None:
-        _value(node.value, None, out)
-
-
-def _expression(node: ast.Expr, out: list[_Event]) -> None:
-    _value(node.value, None, out)
-
-
-_STATEMENTS: dict[type[ast.stmt], Any] = {
-    ast.Assign: _assign,
-    ast.AnnAssign: _annotated,
-    ast.AugAssign: _augmented,
-    ast.Return: _return,
-    ast.Expr: _expression,
-    ast.Pass: lambda node, out: None,
+_STATEMENTS: dict[type[ast.stmt], Callable[[_Line, Any], None]] = {
+    ast.Assign: _Line.assign,
+    ast.AnnAssign: _Line.annotated,
+    ast.AugAssign: _Line.augmented,
+    ast.Return: _Line.only_value,
+    ast.Expr: _Line.only_value,
+    ast.Pass: lambda line, node: None,
 }
 
 
-def _value(node: ast.expr, to: Any, out: list[_Event]) -> None:
-    """Events of evaluating an expression whose value goes to `to`."""
-    if isinstance(node, ast.Name):
-        out.append(_Event("use", name=node.id, to=to))
-    elif isinstance(node, ast.Constant):
-        pass
-    elif hasattr(node, "cd_site") and type(node) in _OPERANDS:
-        for part, operand in _OPERANDS[type(node)](node):
-            _value(part, None if operand is None else ("site", node.cd_site, operand), out)
-        out.append(_Event("site", node.cd_site, to=to))
-    elif isinstance(node, ast.Attribute | ast.Starred):
-        _value(node.value, None, out)
-    elif isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict | ast.Slice):
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.expr):
-                _value(child, None, out)
-    elif isinstance(node, ast.UnaryOp | ast.BinOp) and not any(
-        isinstance(n, ast.Name | ast.Call) for n in ast.walk(node)
-    ):
-        pass  # arithmetic of constants
-    else:
-        _opaque(node, out)
+def _is_arithmetic_of_constants(node: ast.expr) -> bool:
+    return all(
+        isinstance(n, ast.Constant | ast.UnaryOp | ast.BinOp | ast.unaryop | ast.operator) for n in ast.walk(node)
+    )
 
 
 def _call_operands(node: ast.Call) -> list[tuple[ast.expr, Operand | None]]:
-    method = isinstance(node.func, ast.Attribute)
     parts: list[tuple[ast.expr, Operand | None]] = []
-    parts.append((node.func.value, "self") if isinstance(node.func, ast.Attribute) and method else (node.func, None))
+    parts.append((node.func.value, "self") if isinstance(node.func, ast.Attribute) else (node.func, None))
     spread = any(isinstance(a, ast.Starred) for a in node.args)
     parts += [(a, None if spread else i) for i, a in enumerate(node.args)]
     parts += [(k.value, k.arg) for k in node.keywords]

@@ -1,101 +1,29 @@
-"""Which local names are still read after a block: backward liveness over structured Python."""
+"""Which local names may still be read after a statement: backward liveness over structured Python."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-
-
-@dataclass(slots=True)
-class Scope:
-    """One function body, or the body of the main module, with the names that others can see."""
-
-    body: list[ast.stmt]
-    shared: frozenset[str]
-
-    def blocks(self) -> Iterator[list[ast.stmt]]:
-        """Every list of statements of this scope, nested scopes left out."""
-        waiting = [self.body]
-        while waiting:
-            block = waiting.pop()
-            yield block
-            for statement in block:
-                if not isinstance(statement, _OWN_SCOPE):
-                    waiting += _blocks_of(statement)
-
-
-def _blocks_of(statement: ast.stmt) -> list[list[ast.stmt]]:
-    blocks = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
-    blocks += [handler.body for handler in getattr(statement, "handlers", [])]
-    blocks += [case.body for case in getattr(statement, "cases", [])]
-    return [block for block in blocks if block]
-
-
-def scopes(tree: ast.Module, *, main: bool) -> Iterator[Scope]:
-    """The scopes of a module in which a name can be known to be dead; class bodies and lambdas have none."""
-    if main:
-        yield Scope(tree.body, _names_in_inner_scopes(tree.body))
-    for node in ast.walk(tree):
-        if isinstance(node, _FUNCTIONS) and not _looks_at_itself(node):
-            yield Scope(node.body, _names_in_inner_scopes(node.body) | _declared(node.body))
-
-
-def _looks_at_itself(node: ast.AST) -> bool:
-    """Whether a function can read its own locals by a way that is not a name."""
-    frame_readers = {
-        "locals",
-        "vars",
-        "eval",
-        "exec",
-        "dir",
-        "breakpoint",
-        "_getframe",
-        "currentframe",
-        "stack",
-        "set_trace",
-    }
-    for part in ast.walk(node):
-        if isinstance(part, ast.Call):
-            name = part.func.id if isinstance(part.func, ast.Name) else getattr(part.func, "attr", "")
-            if name in frame_readers:
-                return True
-    return False
-
-
-def _names_in_inner_scopes(body: list[ast.stmt]) -> frozenset[str]:
-    names: set[str] = set()
-    for statement in body:
-        for node in ast.walk(statement):
-            if isinstance(node, _OWN_SCOPE):
-                names |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-                names |= {name for n in ast.walk(node) if isinstance(n, ast.Global | ast.Nonlocal) for name in n.names}
-    return frozenset(names)
-
-
-def _declared(body: list[ast.stmt]) -> frozenset[str]:
-    found = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Global | ast.Nonlocal))
-    return frozenset(name for node in found for name in node.names)
+from codedag.instrument.scopes import Scope
 
 
 @dataclass(slots=True)
 class _Liveness:
     """Walks a body backwards; `always` holds names that an exception could make readable at any moment."""
 
-    after: dict[int, frozenset[str]] = field(default_factory=dict)
-    anytime: dict[int, frozenset[str]] = field(default_factory=dict)
+    after: dict[int, frozenset[str]] = field(default_factory=dict)  # by id of a statement
+    anytime: dict[int, frozenset[str]] = field(default_factory=dict)  # by id of a block
     always: frozenset[str] = frozenset()
     on_break: frozenset[str] = frozenset()
     on_continue: frozenset[str] = frozenset()
 
     def block(self, body: list[ast.stmt], live: frozenset[str]) -> frozenset[str]:
-        self.after[id(body)] = self.after.get(id(body), frozenset()) | live | self.always
         self.anytime[id(body)] = self.anytime.get(id(body), frozenset()) | self.always
         for statement in reversed(body):
-            live = self.statement(statement, live | self.always)
+            live |= self.always
+            self.after[id(statement)] = self.after.get(id(statement), frozenset()) | live
+            live = self.statement(statement, live)
         return live | self.always
 
     def statement(self, node: ast.stmt, live: frozenset[str]) -> frozenset[str]:
@@ -174,14 +102,14 @@ def _stores(node: ast.AST) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What may be read after the end of a block, and what an exception inside it could make readable."""
+    """Which names may be read after each statement, and which an exception inside a block could make readable."""
 
-    after: frozenset[str] = frozenset()
-    anytime: frozenset[str] = frozenset()
+    after: dict[int, frozenset[str]]
+    anytime: dict[int, frozenset[str]]
 
 
-def live_after_blocks(scope: Scope) -> dict[int, Live]:
-    """For each block of the scope (by id of its list) the names that are not dead at its end."""
-    liveness = _Liveness()
-    liveness.block(scope.body, frozenset())
-    return {block: Live(names, liveness.anytime[block]) for block, names in liveness.after.items()}
+def liveness(scope: Scope) -> Live:
+    """What is live in a scope, by id of its statements and blocks."""
+    found = _Liveness()
+    found.block(scope.body, frozenset())
+    return Live(found.after, found.anytime)
