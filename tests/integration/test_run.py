@@ -14,8 +14,8 @@ EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 
 def test_numpy_program_is_changed_and_prints_the_same(plain, codedag, programs, tmp_path):
     script = programs / "numpy_loop.py"
-    expected = plain(script, 600)
-    got = codedag("run", "-o", tmp_path / "run", script, 600)
+    expected = plain(script, 200)
+    got = codedag("run", "-o", tmp_path / "run", script, 200)
     assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout)
     run = load(tmp_path / "run")
     assert [m.kind for m in run.plan.moves] == ["fuse"]
@@ -32,9 +32,9 @@ def test_numpy_program_is_changed_and_prints_the_same(plain, codedag, programs, 
 
 def test_a_saved_plan_is_replayed_from_the_start(plain, codedag, programs, tmp_path):
     script = programs / "numpy_loop.py"
-    codedag("run", "-o", tmp_path / "first", script, 600)
-    expected = plain(script, 600)
-    got = codedag("run", "--plan", tmp_path / "first" / "plan.json", "-o", tmp_path / "second", script, 600)
+    codedag("run", "-o", tmp_path / "first", script, 200)
+    expected = plain(script, 200)
+    got = codedag("run", "--plan", tmp_path / "first" / "plan.json", "-o", tmp_path / "second", script, 200)
     assert (got.returncode, got.stdout) == (0, expected.stdout)
     assert "changed: " in got.stderr
     again = load(tmp_path / "second")
@@ -45,7 +45,7 @@ def test_a_saved_plan_is_replayed_from_the_start(plain, codedag, programs, tmp_p
 def test_a_plan_for_another_version_of_the_script_is_declined(plain, codedag, programs, tmp_path):
     script = tmp_path / "numpy_loop.py"
     script.write_text((programs / "numpy_loop.py").read_text())
-    codedag("run", "-o", tmp_path / "first", script, 600)
+    codedag("run", "-o", tmp_path / "first", script, 200)
     script.write_text("# one line more\n" + script.read_text())
     expected = plain(script, 400)
     got = codedag("run", "--plan", tmp_path / "first" / "plan.json", script, 400)
@@ -74,8 +74,8 @@ def test_a_script_with_nothing_to_gain_gets_one_line(plain, codedag, tmp_path):
 @pytest.mark.parametrize("compiler", ["numba", "numpy"])
 def test_without_a_compiler_the_results_stay_the_same(plain, codedag, programs, tmp_path, compiler):
     script = programs / "numpy_loop.py"
-    expected = plain(script, 300)
-    got = codedag("run", "-o", tmp_path / "run", script, 300, env={"CODEDAG_COMPILER": compiler})
+    expected = plain(script, 200)
+    got = codedag("run", "-o", tmp_path / "run", script, 200, env={"CODEDAG_COMPILER": compiler})
     assert (got.returncode, got.stdout) == (0, expected.stdout)
     for change in load(tmp_path / "run").report.changes:
         assert "(c" not in change.what

@@ -13,7 +13,7 @@ STD = np.array([0.229, 0.224, 0.225])
 class Pictures:
     def __init__(self, count):
         self.rng = np.random.default_rng(3)
-        self.pictures = [self.rng.integers(0, 256, (96, 128, 3), dtype=np.uint8) for _ in range(count)]
+        self.pictures = [self.rng.integers(0, 256, (300, 400, 3), dtype=np.uint8) for _ in range(count)]
 
     def load(self, index):
         picture = self.pictures[index % len(self.pictures)]
