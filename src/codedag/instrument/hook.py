@@ -18,10 +18,20 @@ class _Loader(importlib.machinery.SourceFileLoader):
     def __init__(self, fullname: str, path: str, program: Program) -> None:
         super().__init__(fullname, path)
         self._program = program
+        self._code: types.CodeType | None = None
 
-    def get_code(self, fullname: str) -> types.CodeType:
+    def prepare(self) -> bool:
+        """Compiles the module with its sites; says whether that is possible."""
+        try:
+            source = self.get_data(self.path)
+            self._code = self._program.load(self.path, source, main=self.name == "__main__")
+        except (OSError, SyntaxError, ValueError, MemoryError, RecursionError):
+            return False
+        return True
+
+    def get_code(self, fullname: str) -> types.CodeType | None:
         """The code of the module, with sites."""
-        return self._program.load(self.path, self.get_data(self.path), main=fullname == "__main__")
+        return self._code
 
 
 class Finder(importlib.abc.MetaPathFinder):
@@ -39,7 +49,10 @@ class Finder(importlib.abc.MetaPathFinder):
             return None
         if not self._program.wants(spec.origin):
             return None
-        spec.loader = _Loader(name, spec.origin, self._program)
+        loader = _Loader(name, spec.origin, self._program)
+        if not loader.prepare():
+            return None  # Python's own loader reports it, without a frame of ours in the traceback
+        spec.loader = loader
         return spec
 
 

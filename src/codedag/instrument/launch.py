@@ -6,7 +6,9 @@ import builtins
 import importlib.machinery
 import importlib.util
 import os
+import pkgutil
 import runpy
+import subprocess
 import sys
 import types
 from collections.abc import Callable
@@ -35,7 +37,7 @@ class Target:
             raise BadScript(f"there is no script {self.name!r} in {Path.cwd()}", hint="Check the path of the script.")
         elif Path(self.name).is_dir() and not (Path(self.name) / "__main__.py").exists():
             raise BadScript(f"{self.name!r} is a directory without __main__.py", hint="Name the script itself.")
-        else:
+        elif not self.by_runpy:
             self.read()
 
     def _check_module(self) -> None:
@@ -44,6 +46,11 @@ class Target:
             raise BadScript(
                 f"there is no module {self.name!r}", hint="Check the name after -m and the working directory."
             )
+
+    @property
+    def by_runpy(self) -> bool:
+        """Whether Python runs this through runpy: a module, a directory or an archive."""
+        return self.module or Path(self.name).is_dir() or pkgutil.get_importer(os.path.abspath(self.name)) is not None
 
     @property
     def path(self) -> str:
@@ -70,70 +77,121 @@ class Ending:
     interrupted: bool = False
 
     def leave(self) -> None:
-        """Ends this process the way the program ended."""
+        """Ends this process the way the program ended; Python finishes threads, exit functions and buffers first."""
         if self.interrupted:
-            import signal
-
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            os.kill(os.getpid(), signal.SIGINT)
+            sys.excepthook = lambda *raised: None  # its traceback is printed already
+            raise KeyboardInterrupt
         sys.exit(self.code)
 
 
 def run(target: Target, load: Load) -> Ending:
     """Runs the program to its end and says how it ended; its traceback has been printed as Python would."""
     try:
-        _run_module(target) if target.module else _run_script(target, load)
+        _run_module(target) if target.by_runpy else _run_script(target, load)
     except SystemExit as leaving:
         return Ending(_exit_code(leaving))
+    except _Unreadable as unreadable:
+        return Ending(unreadable.code)
     except KeyboardInterrupt as interrupt:
-        _print_traceback(interrupt)
-        return Ending(130, interrupted=True)
+        return _reported(interrupt, Ending(130, interrupted=True))
     except BaseException as error:  # noqa: BLE001 - the program's own failure, reported as Python would
-        _print_traceback(error)
-        return Ending(1)
+        return _reported(error, Ending(1))
     return Ending(0)
 
 
 def _run_script(target: Target, load: Load) -> None:
     sys.argv = [target.name, *target.args]
-    sys.path[0:1] = [str(target.name if Path(target.name).is_dir() else Path(target.path).resolve().parent)]
-    main = types.ModuleType("__main__")
-    main.__dict__.update(
-        __file__=target.path,
-        __builtins__=builtins,
-        __loader__=importlib.machinery.SourceFileLoader("__main__", target.path),
-        __cached__=None,
-        __annotations__={},
-    )
+    _first_on_path(str(Path(target.path).resolve().parent))
+    main = _fresh_main(importlib.machinery.SourceFileLoader("__main__", target.path))
+    main.__dict__.update(__file__=target.path, __cached__=None)
+    code = _compiled(target, load)
+    exec(code, main.__dict__)  # noqa: S102 - running the user's program is the job
+
+
+def _fresh_main(loader: object) -> types.ModuleType:
+    """A new `__main__` with the names that Python gives it, in Python's order."""
     global _previous_main
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__loader__=loader, __annotations__={}, __builtins__=builtins)
     _previous_main = sys.modules["__main__"]  # its globals must outlive the program
     sys.modules["__main__"] = main
-    code = load(target.path, target.read())
-    exec(code, main.__dict__)  # noqa: S102 - running the user's program is the job
+    return main
+
+
+def _first_on_path(directory: str) -> None:
+    if not sys.flags.safe_path:  # with -P, sys.path has no entry for the program
+        sys.path[0:1] = [directory]
+
+
+class _Unreadable(Exception):  # noqa: N818 - how a program ended that never began
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+
+def _compiled(target: Target, load: Load) -> types.CodeType:
+    source = target.read()
+    try:
+        return load(target.path, source)
+    except (SyntaxError, ValueError):
+        if b"\0" not in source and _is_text(source):
+            raise
+    # What Python says about such bytes depends on how it reads the file, and the program has not begun: ask Python.
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    raise _Unreadable(subprocess.run([sys.executable, *flags, *sys.argv], check=False).returncode)
+
+
+def _is_text(source: bytes) -> bool:
+    try:
+        importlib.util.decode_source(source)
+    except (SyntaxError, UnicodeDecodeError):
+        return False
+    return True
 
 
 _previous_main: types.ModuleType | None = None
 
 
 def _run_module(target: Target) -> None:
-    sys.argv = ["-m", *target.args]
-    sys.path[0:1] = [os.getcwd()]
-    runpy._run_module_as_main(target.name)  # type: ignore[attr-defined] # what `python -m` itself calls
+    """Runs what Python itself runs through runpy: a module, or a directory or archive with __main__.py."""
+    _fresh_main(importlib.machinery.BuiltinImporter)
+    sys.argv = ["-m" if target.module else target.name, *target.args]
+    if target.module:
+        _first_on_path(os.getcwd())
+    else:
+        sys.path[0 : 0 if sys.flags.safe_path else 1] = [os.path.abspath(target.name)]
+    run_as_main = runpy._run_module_as_main  # type: ignore[attr-defined] # what `python -m` itself calls
+    run_as_main(target.name if target.module else "__main__", target.module)
 
 
 def _exit_code(leaving: SystemExit) -> int:
     if leaving.code is None:
         return 0
     if isinstance(leaving.code, int):
-        return leaving.code & 0xFF
-    print(leaving.code, file=sys.stderr)  # noqa: T201 - what Python does with sys.exit("text")
+        return leaving.code & 0xFF if -(2**63) <= leaving.code < 2**63 else 255
+    print(leaving.code, file=sys.stderr or sys.__stderr__)
     return 1
 
 
-def _print_traceback(error: BaseException) -> None:
+def _reported(error: BaseException, ending: Ending) -> Ending:
+    """How the program ended, after the traceback of its failure was printed as Python does, hook and all."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
         trace = trace.tb_next
     error.__traceback__ = trace
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
-    sys.excepthook(type(error), error, trace)
+    try:
+        sys.excepthook(type(error), error, trace)
+    except SystemExit as leaving:
+        return Ending(_exit_code(leaving))
+    except BaseException as failed:  # noqa: BLE001 - the program's own hook failed: Python says so, then goes on
+        _say_that_the_hook_failed(failed, error)
+    return ending
+
+
+def _say_that_the_hook_failed(failed: BaseException, error: BaseException) -> None:
+    failed.__traceback__ = failed.__traceback__.tb_next if failed.__traceback__ else None
+    failed.__context__ = None
+    print("Error in sys.excepthook:", file=sys.stderr)  # noqa: T201 - Python's own words
+    sys.__excepthook__(type(failed), failed, failed.__traceback__)
+    print("\nOriginal exception was:", file=sys.stderr)  # noqa: T201
+    sys.__excepthook__(type(error), error, error.__traceback__)
