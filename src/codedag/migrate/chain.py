@@ -73,8 +73,8 @@ class Chain:
         self._kernels = kernels
         self._effects = effects
         self._pending = _Pending()
-        self._known: list[Known] = []
-        self._places = self.links[0].places
+        self._known: Known | None = None
+        self._places, self._shift = self.links[0].places, int(self.links[0].site.kind == CALL)
 
     def variants(self) -> dict[int, Variant]:
         """What each site of the chain, and each site between them, runs instead."""
@@ -102,6 +102,8 @@ class Chain:
                 return plain(*args, **keywords)
             standin, step = opened
             self._pending.deferred.append(weakref.ref(standin.deferred))
+            if attempt(standin.deferred.follow, step) is True:
+                return standin
             return self._step(standin, step, started, last)
 
         return first
@@ -117,9 +119,12 @@ class Chain:
                 found = found.standin
             if type(found) is not StandIn:
                 return plain(*args, **keywords)
-            step = split(args, keywords, at)
-            if found.deferred.done:  # run as written up to here: the stand-in is replaced by the real value
-                return step.run(found.deferred.settle())
+            step, deferred = split(args, keywords, at), found.deferred
+            if deferred.done:  # run as written up to here: the stand-in is replaced by the real value
+                return step.run(deferred.settle())
+            if attempt(deferred.follow, step) is True:
+                deferred.spent += perf_counter() - started
+                return self._finish(deferred) if last else found
             return self._step(found, step, started, last)
 
         return later
@@ -155,7 +160,8 @@ class Chain:
             if step.role is OTHER:
                 self.trial.decline(f"another function than {self.links[0].name} is called")
                 return None
-            source = _own(step.function) if place < 0 else step.args[place] if place < len(step.args) else None
+            where = place + self._shift
+            source = _own(args[0]) if place < 0 else args[where] if where < len(args) else None
             standin = opening(source, SMALLEST, self._known)
             if isinstance(standin, StandIn):
                 return standin, step
@@ -202,10 +208,11 @@ class Chain:
             self.trial.stop(f"it failed ({result.reason})")
 
     def _compute(self, deferred: Deferred) -> Any:
-        table = deferred.table()
-        self._known = deferred.tower.steps
+        self._known = deferred.root
+        known = deferred.finished()
+        table, rows = known.table, known.rows
         result = deferred.layout.make(table.dtype)
-        out, rows = as_array(result), deferred.rows()
+        out = as_array(result)
         kernel = self._kernels(deferred.view, rows, table, out)
         if isinstance(kernel, No):
             return kernel
@@ -232,17 +239,17 @@ def _splitter(link: Link) -> Callable[[tuple[Any, ...], dict[str, Any], int], St
     """Makes a step of the arguments of a site; a call of another function than the traced one has no role."""
     role, name, function = link.role, link.name.rpartition(".")[2], link.site.function
     if link.site.kind != CALL:
-        return lambda args, keywords, place: Step(role, name, function, place, args, keywords)
+        return lambda args, keywords, at: Step(role, function, at, args[:at] + args[at + 1 :], keywords)
     expected: Any = None  # found at the first call: a plan is applied before its libraries are loaded
 
-    def split(args: tuple[Any, ...], keywords: dict[str, Any], place: int) -> Step:
+    def split(args: tuple[Any, ...], keywords: dict[str, Any], at: int) -> Step:
         nonlocal expected
         called = args[0]
-        if place >= 0:
-            expected = _named(link.name) if expected is None else expected
-            return Step(role if called is expected else OTHER, name, called, place, args[1:], keywords)
-        method = called.name if type(called) is Method else _method_name(called)
-        return Step(role if method == name else OTHER, method, called, place, args[1:], keywords)
+        if at < 0:
+            method = called.name if type(called) is Method else _method_name(called)
+            return Step(role if method == name else OTHER, method, at, args[1:], keywords)
+        expected = _named(link.name) if expected is None else expected
+        return Step(role if called is expected else OTHER, called, at, args[1 : at + 1] + args[at + 2 :], keywords)
 
     return split
 

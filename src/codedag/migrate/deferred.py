@@ -11,69 +11,55 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from codedag.backends.elementwise import MAP, PACK, PERMUTE, Role
+from codedag.backends.elementwise import MAP, PACK, PERMUTE, SLICE, Role
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Declined
 from codedag.migrate.layout import Layout
-from codedag.migrate.parameters import axes_key, parameter_key, slices_of
+from codedag.migrate.parameters import axes_key, fact, is_still, parameter_key, slices_of, torch_is_watched
 from codedag.migrate.standin import StandIn
-from codedag.migrate.table import Known, Tower, as_array, table_of
+from codedag.migrate.table import Known, as_array, finish, root
 
 Array = Any
 _TAG = (2, 3, 5, 7, 11)  # extents that cannot be confused: the shape of a permuted tag is the permutation
 OTHER = Role("other", ())  # a call of another function than the one that was traced
+ROOM = 512  # a table may have one row of 256 for this many elements
 _LONG = 16  # an axis longer than this is not one of channels
 
 
 class Step:
-    """One operation, ready to be run on a value."""
+    """One operation, ready to be run on a value; it holds no stand-in, so that there are no cycles to collect."""
 
-    __slots__ = ("args", "at", "function", "keywords", "name", "role")
+    __slots__ = ("at", "function", "keywords", "parameters", "role")
 
     def __init__(
-        self, role: Role, name: str, function: Any, at: int, args: tuple[Any, ...], keywords: dict[str, Any]
+        self, role: Role, function: Any, at: int, parameters: tuple[Any, ...], keywords: dict[str, Any]
     ) -> None:
-        self.role, self.name, self.function, self.at = role, name, function, at
-        self.args, self.keywords = args, keywords
+        self.role, self.function, self.at = role, function, at  # at -1 the function is the name of a method
+        self.parameters, self.keywords = parameters, keywords
 
     def run(self, value: Any) -> Any:
-        """The result of the operation on this value (at -1 the operation is a method of it)."""
-        at, args = self.at, self.args
+        """The result of the operation on this value."""
+        at, parameters = self.at, self.parameters
         if at < 0:
-            return getattr(value, self.name)(*args, **self.keywords)
-        return self.function(*args[:at], value, *args[at + 1 :], **self.keywords)
-
-    def parameters(self) -> tuple[Any, ...]:
-        """The positional arguments without the array."""
-        at = self.at
-        return self.args if at < 0 else self.args[:at] + self.args[at + 1 :]
+            return getattr(value, self.function)(*parameters, **self.keywords)
+        return self.function(*parameters[:at], value, *parameters[at:], **self.keywords)
 
 
 class Deferred:
     """The source array, the steps so far, and what they did to its axes, memory and values."""
 
     __slots__ = (
-        "__weakref__",
-        "_value",
-        "axes",
-        "done",
-        "is_tensor",
-        "layout",
-        "size",
-        "source",
-        "spent",
-        "steps",
-        "tower",
-        "view",
-    )
+        "__weakref__", "_value", "axes", "done", "is_tensor", "last", "layout", "root", "source", "spent", "steps",
+        "value_axis", "view",
+    )  # fmt: skip
 
-    def __init__(self, source: Any, view: Array, is_tensor: bool, known: list[Known]) -> None:
+    def __init__(self, source: Any, view: Array, is_tensor: bool, known: Known | None) -> None:
         shape = view.shape
         self.source, self.view, self.is_tensor = source, view, is_tensor
-        self.size = view.size
         self.axes: tuple[int, ...] = tuple(range(len(shape)))  # current axis -> axis of the source
+        self.value_axis = _value_axis(shape)
+        self.root = self.last = root(known, len(shape), self.value_axis, is_tensor)
         self.layout = Layout(source)
-        self.tower = Tower(known, len(shape), _value_axis(shape), is_tensor)
         self.steps: list[Step] = []
         self.spent = 0.0  # seconds
         self.done = False  # the steps have been run as written; `_value` is the real value
@@ -82,7 +68,7 @@ class Deferred:
     @property
     def sample(self) -> Any:
         """A value of the type that this one has."""
-        return self.tower.last.value
+        return self.last.value
 
     def settle(self) -> Any:
         """The value that the steps give when each runs as the program wrote it; computed once."""
@@ -99,14 +85,53 @@ class Deferred:
             value = step.run(value)
         return value
 
+    def follow(self, step: Step) -> bool:
+        """Writes down a step that an earlier call had with the same parameters; the fast way."""
+        known = self.last.next
+        if (self.is_tensor or step.role.makes_tensor) and torch_is_watched():
+            return False
+        if known is None or known.facts is None or known.role is not step.role or step.keywords:
+            return False
+        parameters, facts = step.parameters, known.facts
+        if len(parameters) != len(facts) or known.key[0] != step.at:
+            return False
+        for parameter, before in zip(parameters, facts, strict=True):
+            if parameter is not before and not is_still(parameter, before):
+                return False
+        if known.varies is not None:
+            axis, extent = known.varies
+            if self.view.shape[axis] != extent or extent * ROOM > self.view.size:
+                return False
+        self._take(known, step)
+        return True
+
+    def _take(self, known: Known, step: Step) -> None:
+        """Writes down a step that is known."""
+        role, layout = step.role, self.layout
+        if role.kind == MAP:
+            if layout.views and not (role.in_place or known.aliases):
+                layout.allocated()
+        elif role.kind == PACK:
+            layout.packed(role, step.run, known.converts)
+            self.is_tensor = self.is_tensor or role.makes_tensor
+        else:
+            layout.viewed(step.run)
+            if known.places:
+                self.view = self.view.transpose(known.places)
+                self.axes = tuple([self.axes[place] for place in known.places])
+        self.steps.append(step)
+        self.last = known
+
     def add(self, step: Step) -> None:
         """Writes one step down; raises (Declined, or what the operation raises) if it cannot be deferred."""
         role = step.role
         if role is OTHER:
             raise Declined("another function than the traced one is called")
+        if (self.is_tensor or role.makes_tensor) and torch_is_watched():
+            raise Declined("a torch mode that sees every operation")
         if role.takes and (role.takes == "torch") is not self.is_tensor:
             raise Declined(f"a {'tensor' if self.is_tensor else 'numpy array'} in a {role.takes} operation")
-        parameters = step.parameters()
+        parameters = step.parameters
         if len(parameters) > role.parameters:
             raise Declined("more arguments than are understood")
         if step.keywords:
@@ -114,29 +139,30 @@ class Deferred:
             if unknown:
                 raise Declined(f"keyword {sorted(unknown)[0]}")
             parameters = (*parameters, *step.keywords.values())
-        _ADD[role.kind](self, step, parameters)
-        self.steps.append(step)
+        ahead = self.last.next
+        known = _STEPS[role.kind](self, step, parameters)
+        self._take(known, step)
+        if known is ahead and known.facts is None and not step.keywords and role.kind != SLICE:
+            known.role, known.facts = role, tuple(map(fact, parameters))  # it comes again: follow it from now on
 
-    def _map(self, step: Step, parameters: tuple[Any, ...]) -> None:
+    def _map(self, step: Step, parameters: tuple[Any, ...]) -> Known:
         role = step.role
         key: list[Any] = [step.at, *step.keywords] if step.keywords else [step.at]
-        grow = None
+        varies = None
         for parameter in parameters:
             one = parameter_key(parameter, self.is_tensor)
             key.append(one)
             if len(one) == 4 and one[2]:  # the shape of an array
-                grow = self._broadcasts(one[2]) or grow
-        known = self.tower.step(tuple(key), role, step.run, grow, parameters)
-        if not self.steps:
-            if known.aliases or role.in_place:
-                raise Declined("the first operation gives its input itself")
-            self.layout.allocated()
-        elif not role.in_place and not known.aliases:
-            self.layout.mapped()
+                varies = self._broadcasts(one[2]) or varies
+        known = self.last.step(tuple(key), role, step.run, varies, parameters)
+        if not self.steps and (known.aliases or role.in_place):
+            raise Declined("the first operation gives its input itself")
+        known.varies = varies
+        return known
 
     def _broadcasts(self, shape: tuple[int, ...]) -> tuple[int, int] | None:
         """The axis along which an array parameter varies, with its extent; at most one in a chain."""
-        axes, value_axis = self.axes, self.tower.value_axis
+        axes, value_axis = self.axes, self.value_axis
         first = len(axes) - len(shape)
         if first < 0:
             raise Declined("a parameter with more axes than the array")
@@ -146,65 +172,56 @@ class Deferred:
         axis, extent = varies[0], shape[varies[0] - first]
         if len(varies) > 1 or axes[axis] == value_axis or extent != self.view.shape[axis]:
             raise Declined("a parameter that does not vary along one short axis alone")
-        for other, grown in enumerate(self.tower.last.value.shape):
+        for other, grown in enumerate(self.last.value.shape):
             if grown != 1 and other != axis and axes[other] != value_axis:
                 raise Declined("parameters that vary along two axes")
-        if extent * 512 > self.size:
+        if extent * ROOM > self.view.size:
             raise Declined("a table that would not be smaller than the array")
         return axis, extent
 
-    def _permute(self, step: Step, parameters: tuple[Any, ...]) -> None:
+    def _permute(self, step: Step, parameters: tuple[Any, ...]) -> Known:
         key = axes_key(parameters)
-        places = _places(step.name if step.at < 0 else step.function, step.at, key, len(self.axes), self.is_tensor)
-        self.tower.step((step.at, *key), step.role, step.run, None, ())
-        self.layout.viewed(step.run)
-        self.view = self.view.transpose(places)
-        self.axes = tuple([self.axes[p] for p in places])
+        places = _places(step.function, step.at, key, len(self.axes), self.is_tensor)
+        known = self.last.step((step.at, *key), step.role, step.run, None, ())
+        known.places = places
+        return known
 
-    def _slice(self, step: Step, parameters: tuple[Any, ...]) -> None:
-        index = slices_of(parameters[0], len(self.axes))
+    def _slice(self, step: Step, parameters: tuple[Any, ...]) -> Known:
+        index, shape = slices_of(parameters[0], len(self.axes)), self.last.value.shape
         view = step.run(self.view)
         if min(view.shape) < 2:
             raise Declined("an axis of extent 1")
+        # the probe has only the axis of the parameters whole: elsewhere a slice chooses elements and changes none
         whole = slice(None)
-        rows = tuple(
-            s if self.axes[axis] != self.tower.value_axis and self.tower.extent(axis) != 1 else whole
-            for axis, s in enumerate(index)
-        )
-        key = tuple((s.start, s.stop, s.step) for s in rows if s is not whole)
-        self.tower.step(key, step.role, lambda probe: probe[rows], None, ())
-        self.layout.viewed(step.run)
+        grown = [axis for axis, extent in enumerate(shape) if extent != 1 and self.axes[axis] != self.value_axis]
+        rows = tuple(s if axis in grown else whole for axis, s in enumerate(index))
+        key = tuple((axis, index[axis].start, index[axis].stop, index[axis].step) for axis in grown)
+        known = self.last.step(key, step.role, lambda probe: probe[rows], None, ())
         self.view = view
+        return known
 
-    def _pack(self, step: Step, parameters: tuple[Any, ...]) -> None:
-        role = step.role
-        # the dtype of torch.tensor and torch.as_tensor is torch's, the rest of their arguments numpy's
-        tensors = self.is_tensor or role.makes_tensor
+    def _pack(self, step: Step, parameters: tuple[Any, ...]) -> Known:
+        tensors = self.is_tensor or step.role.makes_tensor
         key = (step.at, *step.keywords, *[parameter_key(p, tensors) for p in parameters])
-        was = self.tower.last.dtype
-        known = self.tower.step(key, role, step.run, None, ())
-        is_tensor = self.is_tensor or role.makes_tensor
-        now = known.dtype if is_tensor is self.is_tensor else as_array(known.value).dtype
-        self.layout.packed(role, step.run, was != now)
-        self.is_tensor = is_tensor
+        known = self.last.step(key, step.role, step.run, None, ())
+        now = known.dtype if tensors is self.is_tensor else as_array(known.value).dtype
+        known.converts = bool(self.last.dtype != now)
+        return known
 
     # -- the end of the chain
 
-    def table(self) -> Array:
-        """The table of all steps."""
-        return table_of(self.tower.last, self.axes, self.tower.value_axis)
-
-    def rows(self) -> tuple[int, ...]:
-        """For each axis of the result, how many rows of the table one step along it moves."""
-        value_axis, extents = self.tower.value_axis, self.tower.last.value.shape
-        return tuple([1 if extents[i] != 1 and axis != value_axis else 0 for i, axis in enumerate(self.axes)])
+    def finished(self) -> Known:
+        """The last step, with the table of all steps."""
+        if self.last.table is None:
+            finish(self.last, self.axes, self.value_axis)
+        return self.last
 
 
-_ADD: dict[str, Callable[[Deferred, Step, tuple[Any, ...]], None]] = {
+_STEPS: dict[str, Callable[[Deferred, Step, tuple[Any, ...]], Known]] = {
     MAP: Deferred._map,
     PERMUTE: Deferred._permute,
+    SLICE: Deferred._slice,
     PACK: Deferred._pack,
-    "slice": Deferred._slice,
 }
 
 
@@ -226,7 +243,7 @@ def _places(function: Any, at: int, key: tuple[Any, ...], ndim: int, is_tensor: 
     return places
 
 
-def opening(source: Any, smallest: int, known: list[Known]) -> StandIn | No:
+def opening(source: Any, smallest: int, known: Known | None) -> StandIn | No:
     """A stand-in for the result of the first operation on a value that enters a chain, or why there is none."""
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if numpy is not None and type(source) is numpy.ndarray:

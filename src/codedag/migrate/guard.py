@@ -24,7 +24,7 @@ class Failed:
     expected: bool = False
 
 
-def attempt(function: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T | Failed:
+def attempt(function: Callable[P, T], /, *args: P.args, **keywords: P.kwargs) -> T | Failed:
     """The result of our own code, or Failed with the reason; the program's own operations are never run in here."""
     try:
         return function(*args, **keywords)

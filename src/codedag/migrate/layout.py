@@ -20,8 +20,8 @@ class Layout:
     __slots__ = ("block", "ghost", "views")
 
     def __init__(self, source: Any) -> None:
-        self.ghost = self.block = source  # replaced at the first step, which always allocates
-        self.views: list[Callable[[Any], Any]] = []
+        self.ghost = self.block = source  # replaced at the first step, which always allocates:
+        self.views: list[Callable[[Any], Any]] = [lambda value: value]  # the source is the program's own
 
     def allocated(self, order: str = "K") -> None:
         """Notes that a step gave new memory, in the order of the value (K) or of its axes (C)."""
@@ -30,11 +30,6 @@ class Layout:
         elif not (_contiguous(self.ghost) and not self.views):
             self.ghost = sys.modules[_library(self.ghost)].empty(tuple(self.ghost.shape), dtype=self.ghost.dtype)
         self.block, self.views = self.ghost, []
-
-    def mapped(self) -> None:
-        """Notes that a step gave new memory in the order of the value; that of a fresh block is its own."""
-        if self.views:
-            self.allocated()
 
     def viewed(self, view: Callable[[Any], Any]) -> None:
         """Notes a step that only looks at the memory from another side."""

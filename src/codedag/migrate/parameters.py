@@ -37,7 +37,7 @@ def _numpy_key(value: Any) -> tuple[Any, ...]:
         dtype = value.dtype
         if dtype.kind not in "biuf":
             raise Declined(f"a parameter of type {dtype}")
-        return (type(value), dtype.str, value.shape, value.tobytes())
+        return (type(value), dtype, value.shape, value.tobytes())
     if isinstance(value, numpy.dtype) or (
         isinstance(value, type) and (issubclass(value, numpy.generic) or value in _PLAIN)
     ):
@@ -63,6 +63,31 @@ def plain_dtypes() -> frozenset[Any]:
     torch = sys.modules["torch"]
     names = ("float16", "float32", "float64", "uint8", "int8", "int16", "int32", "int64", "bool")
     return frozenset(getattr(torch, name) for name in names)
+
+
+def torch_is_watched() -> bool:
+    """Whether a mode of torch (a default device, a tracer) is on, which would see other operations than written."""
+    core = sys.modules["torch"]._C
+    return bool(core._len_torch_function_stack() or core._len_torch_dispatch_stack())
+
+
+UNKNOWN = object()
+
+
+def fact(value: Any) -> Any:
+    """What to remember of a parameter, for `is_still` to tell quickly that another call has the same."""
+    numpy = sys.modules["numpy"]
+    if type(value) in _PLAIN or isinstance(value, type | numpy.generic):
+        return value  # it cannot change
+    return (value.dtype, value.shape, value.tobytes()) if type(value) is numpy.ndarray else UNKNOWN
+
+
+def is_still(value: Any, known: Any) -> bool:
+    """Whether a parameter is what it was: the very object if it cannot change, the same contents if it can."""
+    if type(known) is not tuple:
+        return value is known
+    same_kind = type(value) is sys.modules["numpy"].ndarray and value.shape == known[1]
+    return same_kind and bool(value.dtype == known[0]) and value.tobytes() == known[2]
 
 
 def axes_key(values: tuple[Any, ...]) -> tuple[Any, ...]:

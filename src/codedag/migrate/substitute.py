@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 from codedag.backends.registry import Substitution
 from codedag.backends.same import same
+from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.trial import Trial
 
@@ -39,7 +40,7 @@ class Substitute:
     def _takes(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
         if not self.trial.active:
             return False
-        if function is not self.substitution.original():
+        if function is not attempt(self.substitution.original):
             self.trial.decline(f"another function than {self.substitution.source} is called here")
             return False
         verdict = attempt(self.substitution.accepts, args, keywords)
@@ -50,15 +51,17 @@ class Substitute:
 
     def _checked(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """The original's result; the substitute runs beside it on the same inputs."""
-        started = time.perf_counter()
+        started = perf_counter()
         result = attempt(self.substitution.run, *args, **keywords)
-        between = time.perf_counter()
+        between = perf_counter()
         original = function(*args, **keywords)
-        ended = time.perf_counter()
+        ended = perf_counter()
         if isinstance(result, Failed):
             self._failed(result)
         else:
-            self.trial.record(ended - between, between - started, same(original, result))
+            verdict = attempt(same, original, result)
+            verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
+            self.trial.record(ended - between, between - started, verdict)
         return original
 
     def _failed(self, failure: Failed) -> None:

@@ -22,55 +22,39 @@ Run = Callable[[Any], Any]
 
 
 class Known:
-    """One step of a table: its parameters, the probe after it, and whether it handed on the memory that it got."""
+    """One step of a table: its parameters, the probe after it, and what it does to memory and axes."""
 
-    __slots__ = ("aliases", "dtype", "key", "table", "value")
+    __slots__ = (
+        "aliases", "converts", "dtype", "facts", "key", "next", "places", "role", "rows", "table", "value", "varies",
+    )  # fmt: skip
 
     def __init__(self, key: tuple[Any, ...], value: Any, aliases: bool) -> None:
         self.key, self.value, self.aliases = key, value, aliases
         self.dtype = value.dtype
-        self.table: Array = None
-
-
-class Tower:
-    """The probe on its way through one call of a chain, following what an earlier call knew."""
-
-    __slots__ = ("_known", "steps", "value_axis")
-
-    def __init__(self, known: list[Known], ndim: int, value_axis: int, is_tensor: bool) -> None:
-        key = (
-            ndim,
-            value_axis,
-            sys.modules["torch"].get_default_dtype() if "torch" in sys.modules else None,
-            is_tensor,
-        )
-        self.value_axis = value_axis
-        if known and known[0].key == key:
-            self._known, self.steps = known, [known[0]]
-        else:
-            self._known, self.steps = [], [Known(key, _start(ndim, value_axis, is_tensor), False)]
-
-    @property
-    def last(self) -> Known:
-        """The latest step."""
-        return self.steps[-1]
-
-    def extent(self, axis: int) -> int:
-        """The extent of the probe along an axis: 1 unless a parameter varies along it."""
-        return int(self.last.value.shape[axis])
+        self.next: Known | None = None  # the step after this one in the latest call that came this way
+        self.role: Role | None = None  # noted, once the step is known to be one that can be deferred:
+        self.facts: tuple[Any, ...] | None = None  # its parameters, as `parameters.fact` gives them
+        self.varies: tuple[int, int] | None = None  # the axis along which a parameter varies, and its extent
+        self.places: tuple[int, ...] = ()  # the permutation
+        self.converts = False  # a pack to another dtype
+        self.table: Array = None  # of the last step:
+        self.rows: tuple[int, ...] = ()
 
     def step(
         self, key: tuple[Any, ...], role: Role, run: Run, grow: tuple[int, int] | None, bounds: tuple[Any, ...]
     ) -> Known:
         """The table after one more step; raises whatever the operation raises or warns on some uint8 value."""
-        number = len(self.steps)
-        if number < len(self._known) and self._known[number].key == key:
-            found = self._known[number]
-        else:
-            self._known = []
-            found = _run(self.last, key, role, run, grow, bounds)
-        self.steps.append(found)
+        found = self.next
+        if found is None or found.key != key:
+            found = self.next = _run(self, key, role, run, grow, bounds)
         return found
+
+
+def root(known: Known | None, ndim: int, value_axis: int, is_tensor: bool) -> Known:
+    """The probe before the first step: the known one if it is for such arrays, else a new one."""
+    torch = sys.modules.get("torch")
+    key = (ndim, value_axis, is_tensor, torch and torch.get_default_dtype())
+    return known if known is not None and known.key == key else Known(key, _start(ndim, value_axis, is_tensor), False)
 
 
 def _start(ndim: int, axis: int, is_tensor: bool) -> Any:
@@ -153,7 +137,7 @@ def _check_zeros(before: Any, bounds: tuple[Any, ...]) -> None:
     if before.dtype.kind != "f":
         return
     numpy = sys.modules["numpy"]
-    signs: set[bool] = set()
+    signs: set[bool] = set()  # of the zeros among the bounds and values; True is the minus
     for bound in bounds:
         if type(bound) is int or type(bound) is float:
             signs |= {math.copysign(1, bound) < 0} if bound == 0 else set()
@@ -171,18 +155,19 @@ def as_array(value: Any) -> Array:
     return value if type(value) is sys.modules["numpy"].ndarray else value.numpy()
 
 
-def table_of(known: Known, axes: tuple[int, ...], value_axis: int) -> Array:
-    """The finished table: rows of 256 results, one row per position along the axis in which a parameter varies."""
-    if known.table is None:
-        import numpy
+def finish(known: Known, axes: tuple[int, ...], value_axis: int) -> None:
+    """Makes the table of a last step: rows of 256 results, one per position along the axis of the parameters.
 
-        result = as_array(known.value)
-        at = axes.index(value_axis)
-        extents = [extent for axis, extent in enumerate(result.shape) if axis != at and extent != 1]
-        if result.ndim != len(axes) or result.shape[at] != 256 or len(extents) > 1:
-            raise Declined(f"the chain changes the shape of its input ({result.shape})")
-        if result.dtype.kind == "f" and numpy.isnan(result.min()):
-            raise Declined("the chain gives NaN")
-        values_last = [axis for axis in range(len(axes)) if axis != at]
-        known.table = numpy.ascontiguousarray(result.transpose(*values_last, at).reshape(-1, 256))
-    return known.table
+    `rows` says for each axis of the result how many rows of the table one step along it moves.
+    """
+    import numpy
+
+    result, at = as_array(known.value), axes.index(value_axis)
+    rows = tuple([1 if axis != at and extent != 1 else 0 for axis, extent in enumerate(result.shape)])
+    if result.ndim != len(axes) or result.shape[at] != 256 or sum(rows) > 1:
+        raise Declined(f"the chain changes the shape of its input ({result.shape})")
+    if result.dtype.kind == "f" and numpy.isnan(result.min()):
+        raise Declined("the chain gives NaN")
+    values_last = [axis for axis in range(len(axes)) if axis != at]
+    known.rows = rows
+    known.table = numpy.ascontiguousarray(result.transpose(*values_last, at).reshape(-1, 256))
