@@ -1,0 +1,72 @@
+"""The verdict on a change: how often it is looked at, what ends it, what is remembered."""
+
+from __future__ import annotations
+
+import random
+
+from codedag.ir.verdict import No, Yes
+from codedag.migrate.trial import FIRST, FUTILE, KEPT, Trial
+
+
+def test_checks_come_first_and_then_at_random_distances():
+    trial = Trial("x", every=50)
+    due = [number for number in range(20_000) if trial.due()]
+    assert due[:FIRST] == list(range(FIRST))
+    distances = {b - a for a, b in zip(due[FIRST:], due[FIRST + 1 :], strict=False)}
+    assert len(distances) > 50
+    assert 300 < len(due) < 500
+
+
+def test_the_programs_random_stream_is_not_touched():
+    before = random.getstate()
+    trial = Trial("x")
+    for _ in range(1000):
+        trial.due()
+    assert random.getstate() == before
+
+
+def test_the_first_pair_warms_up_and_does_not_count():
+    trial = Trial("x")
+    trial.record(1.0, 100.0, Yes)
+    for _ in range(10):
+        trial.record(2.0, 1.0, Yes)
+    assert (trial.gain(), trial.active) == (2.0, True)
+    assert trial.saved_seconds() == (1.0, 1.0, 1.0)
+
+
+def test_a_change_that_becomes_slow_is_taken_back():
+    trial = Trial("x")
+    for _ in range(20):
+        trial.record(2.0, 1.0, Yes)
+    assert trial.active
+    for _ in range(60):
+        trial.record(1.0, 2.0, Yes)
+    assert not trial.active
+    assert trial.reason.startswith("not faster here")
+
+
+def test_a_difference_ends_it_at_once_and_the_first_reason_stays():
+    trial = Trial("x")
+    trial.record(2.0, 1.0, No("dtype"))
+    trial.stop("later")
+    assert (trial.mismatches, trial.active, trial.pairs) == (1, False, [])
+    assert "(dtype)" in trial.reason
+
+
+def test_memory_is_bounded():
+    trial = Trial("x")
+    for _ in range(5 * KEPT):
+        trial.record(2.0, 1.0, Yes)
+    assert len(trial.pairs) <= KEPT
+    assert trial.checked == 5 * KEPT
+
+
+def test_declines_end_a_change_only_if_it_hardly_ever_runs():
+    often, seldom, waiting = Trial("often"), Trial("seldom"), Trial("waiting")
+    for _ in range(3 * FUTILE):
+        often.due()
+        often.decline("a")
+        seldom.decline("b")
+        waiting.decline("being built", lasting=False)
+    assert (often.active, seldom.active, waiting.active) == (True, False, True)
+    assert waiting.declined["being built"] == 3 * FUTILE
