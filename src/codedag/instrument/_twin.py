@@ -10,6 +10,8 @@ import time
 import types
 from typing import Any
 
+from codedag.instrument.signals import raised_by_handler
+
 CALL, BINARY, UNARY, INPLACE, GETITEM, SETITEM, RETURN, ITERATE = range(8)
 PASS, RECORD, VARIANT = range(3)
 
@@ -201,8 +203,25 @@ def _is_user_callable(f: Any) -> bool:
     of = f if isinstance(f, type) else type(f)
     known = _state.user_types.get(of)
     if known is None:
-        known = _state.user_types[of] = bool(_state.recorder.is_user(of))
+        answer = _ask(_state.recorder.is_user, of)
+        if answer is None:
+            return False
+        known = _state.user_types[of] = bool(answer)
     return known
+
+
+def _ask(method: Any, *args: Any) -> Any:
+    """What the recorder answers, None if it failed; what a signal handler raised meanwhile is the program's own."""
+    _thread.busy = True
+    try:
+        return method(*args)
+    except Exception as error:
+        if raised_by_handler(error.__traceback__):
+            raise
+        _recorder_failed(error)
+        return None
+    finally:
+        _thread.busy = False
 
 
 def _moved_data(frame: _Frame, function: Any, values: tuple[Any, ...], result: Any) -> bool:
@@ -226,20 +245,17 @@ def _finish(
     frame = stack[mine]
     total = end - frame.start - frame.overhead
     del stack[mine + 1 :]
-    if not failed and _state.recording and not _thread.busy:
-        _thread.busy = True
-        try:
-            _tell(mine, frame, function, args, keywords, result, total)
-        except Exception as error:  # noqa: BLE001 - a broken recorder must not break the program; it is reported
-            _recorder_failed(error)
-        _thread.busy = False
-    del stack[mine:]
-    cost = _now() - end
-    _state.spent += cost
-    if mine:
-        parent = stack[mine - 1]
-        parent.child += total
-        parent.overhead += frame.overhead + cost
+    try:
+        if not failed and _state.recording and not _thread.busy:
+            _ask(_tell, mine, frame, function, args, keywords, result, total)
+    finally:
+        del stack[mine:]
+        cost = _now() - end
+        _state.spent += cost
+        if mine:
+            parent = stack[mine - 1]
+            parent.child += total
+            parent.overhead += frame.overhead + cost
 
 
 def _tell(
@@ -275,12 +291,9 @@ def _recorder_failed(error: BaseException) -> None:
 def _note_return(value: Any) -> Any:
     stack = _thread.stack
     if stack and not stack[-1].user and type(value) not in _SCALARS and _state.recording and not _thread.busy:
-        _thread.busy = True
-        try:
-            stack[-1].returned = _state.recorder.note(value, stack[-1].returned)
-        except Exception as error:  # noqa: BLE001 - as above
-            _recorder_failed(error)
-        _thread.busy = False
+        noted = _ask(_state.recorder.note, value, stack[-1].returned)
+        if noted is not None:
+            stack[-1].returned = noted
     return value
 
 
