@@ -70,7 +70,7 @@ def executed(code: types.CodeType) -> types.ModuleType:
 
 
 def plain_module(source: str) -> types.ModuleType:
-    return executed(compile(source, "/generated/plain.py", "exec", dont_inherit=True))
+    return executed(compile(source, "/generated/program.py", "exec", dont_inherit=True))
 
 
 def fused_module(source: str, warm: Any, kernels: Any = kernels, trial: type[Trial] = NeverDue) -> Fused:
@@ -101,7 +101,7 @@ class Seen:
     result: Any
     raised: tuple[str, str] | None
     printed: str
-    warned: list[tuple[str, str]]
+    warned: list[tuple[str, str, str, int]]
     streams: list[Any]
     arguments: list[Any]
     log: list[str]
@@ -118,7 +118,7 @@ def observed(module: types.ModuleType, call: Any, arguments: list[Any]) -> Seen:
             result = call(module, *arguments)
         except Exception as error:  # noqa: BLE001 - whatever it is, the other run must raise it too
             raised = (type(error).__name__, str(error))
-    warned = [(w.category.__name__, str(w.message)) for w in caught]
+    warned = [(w.category.__name__, str(w.message), w.filename, w.lineno) for w in caught]
     streams = [
         random.getstate(),
         np.random.get_state()[1].tobytes(),

@@ -12,6 +12,7 @@ import types
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from sys import _getframe
 from time import perf_counter
 from typing import Any
 
@@ -20,6 +21,7 @@ from codedag.backends.elementwise import ROLES, Operand, Role
 from codedag.backends.same import same
 from codedag.instrument.sites import CALL, SETITEM
 from codedag.ir.verdict import No
+from codedag.migrate.caller import Call, Caller
 from codedag.migrate.deferred import OTHER, Deferred, Step, opening
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.standin import Method, StandIn
@@ -89,54 +91,45 @@ class Chain:
     # -- the sites
 
     def _opener(self, link: Link, last: bool) -> Variant:
-        plain, split = _plain(link.site), _splitter(link)
+        caller, as_call, split = Caller(link.site.info), _as_call(link.site), _splitter(link)
 
         def first(*args: Any, **keywords: Any) -> Any:
-            if not self.trial.active:
-                return plain(*args, **keywords)
-            started = perf_counter()
-            opened = attempt(self._open, split, args, keywords)
+            started, call = perf_counter(), caller.in_module(_getframe(1).f_globals)
+            opened = attempt(self._open, split, args, keywords) if self.trial.active else None
             if opened is None or isinstance(opened, Failed):
                 if opened is not None:
                     self.trial.decline(opened.reason)
-                return plain(*args, **keywords)
+                return call(*as_call(args, keywords))
             standin, step = opened
             self._pending.deferred.append(weakref.ref(standin.deferred))
-            if attempt(standin.deferred.follow, step) is True:
-                return standin
-            return self._step(standin, step, started, last)
+            return self._step(standin, step, started, call, last)
 
         return first
 
     def _follower(self, link: Link, last: bool) -> Variant:
-        plain, split, at = _plain(link.site), _splitter(link), link.places[0]
+        caller, as_call, split = Caller(link.site.info), _as_call(link.site), _splitter(link)
+        at = link.places[0]
         place = 0 if at < 0 else at + (link.site.kind == CALL)
 
         def later(*args: Any, **keywords: Any) -> Any:
-            started = perf_counter()
+            started, call = perf_counter(), caller.in_module(_getframe(1).f_globals)
             found = args[place] if place < len(args) else None
             if type(found) is Method:
                 found = found.standin
             if type(found) is not StandIn:
-                return plain(*args, **keywords)
-            step, deferred = split(args, keywords, at), found.deferred
-            if deferred.done:  # run as written up to here: the stand-in is replaced by the real value
-                return step.run(deferred.settle())
-            if attempt(deferred.follow, step) is True:
-                deferred.spent += perf_counter() - started
-                return self._finish(deferred) if last else found
-            return self._step(found, step, started, last)
+                return call(*as_call(args, keywords))
+            return self._step(found, split(args, keywords, at), started, call, last)
 
         return later
 
     def _bystander(self, site: Any) -> Variant:
-        kind, plain = site.kind, _plain(site)
+        kind, caller, as_call = site.kind, Caller(site.info), _as_call(site)
         pending, harmless = self._pending, self._effects.harmless
 
         def passing(*args: Any, **keywords: Any) -> Any:
             if pending.deferred and not harmless(kind, args, keywords):
                 self._settle_all(_shown(args[0] if kind == CALL else site.function))
-            return plain(*args, **keywords)
+            return caller.in_module(_getframe(1).f_globals)(*as_call(args, keywords))
 
         return passing
 
@@ -169,15 +162,17 @@ class Chain:
         self.trial.decline(reason)
         return None
 
-    def _step(self, standin: StandIn, step: Step, started: float, last: bool) -> Any:
-        deferred = standin.deferred
-        written = attempt(deferred.add, step)
-        deferred.spent += perf_counter() - started
-        if isinstance(written, Failed):
+    def _step(self, standin: StandIn, step: Step, started: float, call: Call, last: bool) -> Any:
+        deferred: Deferred = standin.deferred
+        if not deferred.done:
+            written = attempt(deferred.add, step)
+            deferred.spent += perf_counter() - started
+            if not isinstance(written, Failed):
+                return self._finish(deferred) if last else standin
             self.trial.decline(written.reason)
             self._pending.drop(deferred)
-            return step.run(deferred.settle())
-        return self._finish(deferred) if last else standin
+        # run as written up to here: the stand-in is replaced by the real value
+        return call(*step.on(deferred.settle()))
 
     # -- the end of the chain
 
@@ -225,14 +220,20 @@ def _own(function: Any) -> Any:
     return function.__self__ if type(function) is types.BuiltinMethodType else None
 
 
-def _plain(site: Any) -> Variant:
-    """The site's operation as the program wrote it."""
+def _as_call(site: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, tuple[Any, ...], dict[str, Any]]]:
+    """What a site calls, given what it is called with: a function, its arguments and keywords."""
     function = site.function
     if site.kind == CALL:
-        return lambda function, /, *args, **keywords: function(*args, **keywords)
+        return lambda args, keywords: (args[0], args[1:], keywords)
     if site.kind == SETITEM:
-        return lambda value, target, index: function(target, index, value)
-    return function if function is not None else lambda value: value
+        return lambda args, keywords: (function, (args[1], args[2], args[0]), keywords)
+    if function is None:
+        return lambda args, keywords: (_same_value, args, keywords)
+    return lambda args, keywords: (function, args, keywords)
+
+
+def _same_value(value: Any) -> Any:
+    return value
 
 
 def _splitter(link: Link) -> Callable[[tuple[Any, ...], dict[str, Any], int], Step]:

@@ -37,6 +37,13 @@ class Step:
         self.role, self.function, self.at = role, function, at  # at -1 the function is the name of a method
         self.parameters, self.keywords = parameters, keywords
 
+    def on(self, value: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        """What to call for this value: the function, its arguments and keywords."""
+        at, parameters = self.at, self.parameters
+        if at < 0:
+            return getattr(value, self.function), parameters, self.keywords
+        return self.function, (*parameters[:at], value, *parameters[at:]), self.keywords
+
     def run(self, value: Any) -> Any:
         """The result of the operation on this value."""
         at, parameters = self.at, self.parameters
@@ -85,7 +92,7 @@ class Deferred:
             value = step.run(value)
         return value
 
-    def follow(self, step: Step) -> bool:
+    def _follow(self, step: Step) -> bool:
         """Writes down a step that an earlier call had with the same parameters; the fast way."""
         known = self.last.next
         if (self.is_tensor or step.role.makes_tensor) and torch_is_watched():
@@ -124,6 +131,8 @@ class Deferred:
 
     def add(self, step: Step) -> None:
         """Writes one step down; raises (Declined, or what the operation raises) if it cannot be deferred."""
+        if self._follow(step):
+            return
         role = step.role
         if role is OTHER:
             raise Declined("another function than the traced one is called")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from sys import _getframe
 from time import perf_counter
 from typing import Any
 
 from codedag.backends.registry import Substitution
 from codedag.backends.same import same
 from codedag.ir.verdict import No
+from codedag.migrate.caller import Call, Caller
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.trial import Trial
 
@@ -21,20 +23,22 @@ class Substitute:
     def __init__(self, site: Any, substitution: Substitution, trial: Trial) -> None:
         self.site, self.substitution, self.trial = site, substitution, trial
         self._failures = 0
+        self._caller = Caller(site.info)
 
     def variants(self) -> dict[int, Callable[..., Any]]:
         """What the site runs instead."""
         return {self.site.info.index: self._variant}
 
     def _variant(self, function: Any, /, *args: Any, **keywords: Any) -> Any:
+        call = self._caller.in_module(_getframe(1).f_globals)
         if not self._takes(function, args, keywords):
-            return function(*args, **keywords)
+            return call(function, args, keywords)
         if self.trial.due():
-            return self._checked(function, args, keywords)
+            return self._checked(call, function, args, keywords)
         result = attempt(self.substitution.run, *args, **keywords)
         if isinstance(result, Failed):
             self._failed(result)
-            return function(*args, **keywords)
+            return call(function, args, keywords)
         return result
 
     def _takes(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
@@ -49,12 +53,12 @@ class Substitute:
         self.trial.decline(getattr(verdict, "reason", "the guard failed"))
         return False
 
-    def _checked(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def _checked(self, call: Call, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """The original's result; the substitute runs beside it on the same inputs."""
         started = perf_counter()
         result = attempt(self.substitution.run, *args, **keywords)
         between = perf_counter()
-        original = function(*args, **keywords)
+        original = call(function, args, keywords)
         ended = perf_counter()
         if isinstance(result, Failed):
             self._failed(result)

@@ -16,6 +16,9 @@ from codedag.migrate.trial import FIRST, FUTILE, Trial
 @dataclass
 class Info:
     index: int = 7
+    file: str = "/generated/user.py"
+    line: int = 12
+    owner: str = "Net.f"
 
 
 @dataclass
