@@ -196,7 +196,7 @@ def s_deep_method_recursion():
     sys.setrecursionlimit(60_000)
     try:
         node = None
-        for _ in range(8_000):
+        for _ in range(8_000 if sys.version_info < (3, 12) else 1_200):
             node = Node(node)
         n = node.depth()
         while node is not None:
@@ -301,6 +301,53 @@ def s_settrace_sees_the_same_lines():
     sys.settrace(tracer)
     try:
         traced(1)
+    finally:
+        sys.settrace(None)
+    return lines
+
+
+def s_settrace_sees_the_same_lines_in_loops():
+    lines = []
+
+    def tracer(frame, event, arg):
+        if frame.f_code.co_name == "traced":
+            lines.append((event, frame.f_lineno - traced.__code__.co_firstlineno))
+            return tracer
+
+    def traced(n):
+        out = []
+        for i in range(n):
+            out.append(i)
+            while len(out) < 3:
+                out.append(
+                    0)
+                if i:
+                    continue
+            for j in (1,
+                      2): out.append(j)
+        for k in range(2):
+            @staticmethod
+            def f(): pass
+        while True:
+            n -= 1
+            if n < 0:
+                break
+        while n < 2:
+            class K:
+                x = n
+            n += 1
+        else:
+            n = [x + 1 for x in out]
+        try:
+            for x in out:
+                if x:
+                    return x
+        finally:
+            out.clear()
+
+    sys.settrace(tracer)
+    try:
+        traced(2)
     finally:
         sys.settrace(None)
     return lines

@@ -91,15 +91,18 @@ class _Rewriting(ast.NodeTransformer):
         node.body = [self.visit(statement) for statement in node.body]
         node.orelse = [self.visit(statement) for statement in node.orelse]
         if plain is not None:
-            choose = ast.copy_location(ast.If(self._switch(node, plain[0]), node.body, plain), plain[0])
-            node.body = [choose]
+            switch = self._switch(node, plain[0])
+            node.body = [ast.copy_location(ast.If(switch, node.body, plain), switch)]
 
     def _doubles(self, node: Any) -> bool:
         return self.keep is None and not any(
             isinstance(n, ast.Global | ast.Nonlocal) for s in node.body for n in ast.walk(s)
         )
 
-    def _switch(self, node: Any, at: ast.AST) -> ast.expr:
+    def _switch(self, node: Any, before: ast.AST) -> ast.expr:
+        """The question which body to run, at the first line of what it stands before: a debugger stops there anyway."""
+        at: Any = copy.copy(next(iter(getattr(before, "decorator_list", ())), before))
+        at.end_lineno, at.end_col_offset = at.lineno, at.col_offset
         constant = ast.copy_location(ast.Constant(f"{_LOOP}{node.cd_loop}"), at)
         return ast.copy_location(ast.Attribute(constant, "on", ast.Load()), at)
 
