@@ -8,8 +8,11 @@ Runs of links are the chains that a plan may replace as a whole.  Never derived 
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from codedag.instrument.liveness import liveness
@@ -52,29 +55,33 @@ def links(tree: ast.Module, *, main: bool) -> list[Link]:
 
 def _links_of(events: list[_Event], hidden: set[str], live_after: dict[int, frozenset[str]]) -> list[Link]:
     at = {event.site: i for i, event in enumerate(events) if event.what == "site"}
+    barriers = list(accumulate((event.what == "barrier" for event in events), initial=0))
+    uses: dict[str, list[int]] = defaultdict(list)
+    for i, event in enumerate(events):
+        uses[event.name].append(i)
     found = []
     for i, event in enumerate(events):
         to = event.to if event.what == "site" else None
         if to is not None and to[0] == "name":
-            to = _only_use(events, i, to[1], live_after) if to[1] in hidden else None
-        if to is None or to[1] not in at:
+            where = uses[to[1]]
+            mine = where[bisect_left(where, i) :][:3]
+            to = _only_use([events[k] for k in mine], live_after) if to[1] in hidden else None
+        if to is None:
             continue
-        j = at[to[1]]
-        if j > i and not any(e.what == "barrier" for e in events[i:j]):
+        j = at.get(to[1], -1)
+        if j > i and barriers[i] == barriers[j]:
             found.append(Link(event.site, to[1], to[2]))
     return found
 
 
-def _only_use(events: list[_Event], start: int, name: str, live_after: dict[int, frozenset[str]]) -> Any:
-    """The one use of the value that is stored in `name` after `start`, if it is a site's operand and the last one."""
-    mine = [e for e in events[start:] if e.name == name and e.what in ("store", "use")]
+def _only_use(mine: list[_Event], live_after: dict[int, frozenset[str]]) -> Any:
+    """The one use of a stored value, if it is a site's operand and the last one; `mine`: its store and what follows."""
     if len(mine) < 2 or mine[1].what != "use" or mine[1].to is None or mine[1].to[0] != "site":
         return None
-    use, later = mine[1], mine[2:]
-    in_statement = [e for e in later if e.statement is use.statement]
-    if in_statement:  # it reads the name again, or binds it anew: then what was in it is gone
-        return use.to if in_statement[0].what == "store" else None
-    return None if name in live_after[id(use.statement)] else use.to
+    use = mine[1]
+    if len(mine) > 2 and mine[2].statement is use.statement:
+        return use.to if mine[2].what == "store" else None  # read again, or bound anew: then what was in it is gone
+    return None if use.name in live_after[id(use.statement)] else use.to
 
 
 # ---- a block of statements as one line of events, in the order of evaluation
