@@ -19,10 +19,9 @@ _READ_FRAMES = frozenset({
     "_getframe", "currentframe", "f_locals", "f_back", "getouterframes", "getinnerframes", "_current_frames",
     "set_trace", "breakpoint", "post_mortem", "tb_frame", "gi_frame", "cr_frame", "ag_frame",
 })  # fmt: skip
-#: These read the names of the scope where they are called; the last ones are numexpr's, pandas' and duckdb's.
-_READ_NAMES = frozenset(
-    {"locals", "vars", "eval", "exec", "dir", "evaluate", "re_evaluate", "query", "sql", "interact"}
-)
+#: These read the names of the scope where they are called; the last ones are pandas' and duckdb's.
+_READ_NAMES = frozenset({"locals", "vars", "eval", "exec", "dir", "interact", "query", "sql"})
+_OF_NUMEXPR = frozenset({"evaluate", "re_evaluate", "validate"})  # common names, and readers only in numexpr
 #: These read the names of a module.
 _READ_GLOBALS = frozenset({"globals", "modules", "__main__", "f_globals", "__dict__", "import_module", "__globals__"})
 
@@ -63,16 +62,17 @@ def scopes(tree: ast.Module, *, main: bool) -> Iterator[Scope]:
     attributes = Attributes(tree)
     names = frozenset[str]().union(*(mentioned(node) for node in ast.walk(tree)))
     frames = bool(names & _READ_FRAMES) or _inspects(tree)
+    readers = _READ_NAMES | (_OF_NUMEXPR if "numexpr" in names else frozenset())
     if main:
-        seen = frames or bool(names & (_READ_GLOBALS | _READ_NAMES) - {"vars", "dir"}) or _reads_own_names(tree)
+        seen = frames or bool(names & _READ_GLOBALS) or _reads_own_names(tree, readers)
         yield Scope(tree.body, _names_in_inner_scopes(tree.body), seen, attributes)
     for node in ast.walk(tree):
         if isinstance(node, _FUNCTIONS):
             shared = _names_in_inner_scopes(node.body) | _declared(node.body)
-            yield Scope(node.body, shared, frames or _reads_own_names(node), attributes)
+            yield Scope(node.body, shared, frames or _reads_own_names(node, readers), attributes)
 
 
-def _reads_own_names(node: ast.AST) -> bool:
+def _reads_own_names(node: ast.AST, readers: frozenset[str]) -> bool:
     """Whether a function can read its own locals by another way than by name; `vars(x)` reads x and nothing else."""
     harmless = {
         id(part.func)
@@ -82,7 +82,7 @@ def _reads_own_names(node: ast.AST) -> bool:
         and isinstance(part.func, ast.Name)
         and part.func.id in ("vars", "dir")
     }
-    return any(mentioned(part) & _READ_NAMES for part in ast.walk(node) if id(part) not in harmless)
+    return any(mentioned(part) & readers for part in ast.walk(node) if id(part) not in harmless)
 
 
 def _inspects(tree: ast.Module) -> bool:

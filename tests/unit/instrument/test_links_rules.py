@@ -47,6 +47,7 @@ LINKED = {
     "into an item assignment": "x = A(a)\nx[0] = 5\nreturn d",
     "as an index": "x = A(a)\nb[x] = 5",
     "vars of something else": "x = A(a)\ny = x + 1\nreturn vars(b)",
+    "a function called evaluate": "x = A(a)\ny = x + 1\nreturn evaluate(y)",
     "a function called stack": "x = A(a)\ny = x + 1\nreturn np.stack(y)",
 }
 
@@ -121,7 +122,7 @@ NOT_LINKED = {
     "locals by another name": "h = locals\nx = A(a)\ny = x + 1\nreturn h()",
     "eval": "x = A(a)\ny = x + 1\nreturn eval('x')",
     "vars without arguments": "x = A(a)\ny = x + 1\nreturn vars()",
-    "a text that is evaluated": "x = A(a)\ny = x + 1\nreturn numexpr.evaluate('x + 1')",
+    "a text that is evaluated": "import numexpr as ne\nx = A(a)\ny = x + 1\nreturn ne.evaluate('x + 1')",
     "a query": "x = A(a)\ny = x + 1\nreturn b.query('k > @x')",
     "a raise": "x = A(a)\ny = x + 1\nraise g(x)",
     "a slice": "x = A(a)\nreturn b[x:]",
