@@ -21,7 +21,7 @@ from codedag.backends.elementwise import ROLES, Operand, Role
 from codedag.backends.same import same
 from codedag.instrument.sites import CALL, SETITEM
 from codedag.ir.verdict import No
-from codedag.migrate.caller import Call, Caller
+from codedag.migrate.caller import Caller
 from codedag.migrate.deferred import OTHER, Deferred, Step, opening
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.standin import Method, StandIn
@@ -94,15 +94,15 @@ class Chain:
         caller, as_call, split = Caller(link.site.info), _as_call(link.site), _splitter(link)
 
         def first(*args: Any, **keywords: Any) -> Any:
-            started, call = perf_counter(), caller.in_module(_getframe(1).f_globals)
+            started = perf_counter()
             opened = attempt(self._open, split, args, keywords) if self.trial.active else None
             if opened is None or isinstance(opened, Failed):
                 if opened is not None:
                     self.trial.decline(opened.reason)
-                return call(*as_call(args, keywords))
+                return caller.in_module(_getframe(1).f_globals)(*as_call(args, keywords))
             standin, step = opened
             self._pending.deferred.append(weakref.ref(standin.deferred))
-            return self._step(standin, step, started, call, last)
+            return self._step(standin, step, started, caller, last)
 
         return first
 
@@ -112,13 +112,13 @@ class Chain:
         place = 0 if at < 0 else at + (link.site.kind == CALL)
 
         def later(*args: Any, **keywords: Any) -> Any:
-            started, call = perf_counter(), caller.in_module(_getframe(1).f_globals)
+            started = perf_counter()
             found = args[place] if place < len(args) else None
             if type(found) is Method:
                 found = found.standin
             if type(found) is not StandIn:
-                return call(*as_call(args, keywords))
-            return self._step(found, split(args, keywords, at), started, call, last)
+                return caller.in_module(_getframe(1).f_globals)(*as_call(args, keywords))
+            return self._step(found, split(args, keywords, at), started, caller, last)
 
         return later
 
@@ -162,7 +162,7 @@ class Chain:
         self.trial.decline(reason)
         return None
 
-    def _step(self, standin: StandIn, step: Step, started: float, call: Call, last: bool) -> Any:
+    def _step(self, standin: StandIn, step: Step, started: float, caller: Caller, last: bool) -> Any:
         deferred: Deferred = standin.deferred
         if not deferred.done:
             written = attempt(deferred.add, step)
@@ -172,7 +172,7 @@ class Chain:
             self.trial.decline(written.reason)
             self._pending.drop(deferred)
         # run as written up to here: the stand-in is replaced by the real value
-        return call(*step.on(deferred.settle()))
+        return caller.in_module(_getframe(2).f_globals)(*step.on(deferred.settle()))
 
     # -- the end of the chain
 
