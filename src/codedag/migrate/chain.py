@@ -28,7 +28,8 @@ from codedag.migrate.standin import Method, StandIn
 from codedag.migrate.table import Known, as_array
 from codedag.migrate.trial import Trial
 
-SMALLEST = 4096  # elements; nine steps cost 34 us, 88 us with a new table (overhead.py): less cannot pay, the trial judges more
+# Nine steps cost 34 us, 88 us with a new table (tests/unit/migrate/overhead.py); above this the trial judges.
+SMALLEST = 4096  # elements
 Kernels = Callable[[Any, tuple[int, ...], Any, Any], Any]
 Variant = Callable[..., Any]
 
