@@ -64,7 +64,7 @@ class Photos(Dataset):
         image = np.clip(image.astype(np.float32) * contrast + brightness, 0, 255)
         image = (image / 255.0 - MEAN) / STD
         image = image.transpose(2, 0, 1)
-        return torch.from_numpy(image).float(), int(path[-5])
+        return torch.tensor(image, dtype=torch.float32), int(path[-5])
 
 
 class SmallNet(nn.Module):
@@ -85,7 +85,7 @@ def main():
     parser.add_argument("--count", type=int, default=256)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--size", type=int, default=224)
+    parser.add_argument("--size", type=int, default=256)
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--threads", type=int, default=0, help="cap the threads of torch and cv2")
     parser.add_argument("--digest", help="write a digest of every batch to this file")

@@ -1,4 +1,4 @@
-"""A built wheel installs and works: with the C extension, with its schemas, and with the twin if there is no compiler."""
+"""A built wheel installs and works: with the C extension and schemas, and with the twin if there is no compiler."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from codedag.autopilot.pilot import Applied, Pilot
 from codedag.ir import Change, CostTable, Declined, Graph, Move, Op, Plan, Proof, Report, Source
-from codedag.migrate.trial import FIRST
+from codedag.migrate.trial import EVERY, FIRST, RAREST
 from codedag.plan.serial import serial_plan
 from codedag.trace.recorder import shown_path
 
@@ -114,10 +114,9 @@ def _saved(applied: Applied) -> tuple[float, float, float]:
 def _how(pilot: Pilot, checked: int) -> str:
     if not checked:
         return "nothing was changed"
-    every = next((a.trial.every for a in pilot.applied), 50)
     engines = ", ".join(pilot.shelf.engines())
     kernels = f"; {engines} kernel proven in another process first" if engines else ""
-    sampled = f"the first {FIRST} calls of each change, then on about 1 in {every}"
+    sampled = f"the first {FIRST} calls of each change, then on 1 in {EVERY} to {RAREST}"
     return f"original and variant ran side by side on {sampled}{kernels}"
 
 

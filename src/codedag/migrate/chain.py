@@ -23,6 +23,7 @@ from codedag.instrument.sites import CALL, SETITEM
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
 from codedag.migrate.deferred import OTHER, Deferred, Step, opening
+from codedag.migrate.express import Express, ExpressRun
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.standin import Method, StandIn
 from codedag.migrate.table import Known, as_array
@@ -58,9 +59,9 @@ class _Pending(threading.local):
     """The deferred arrays of this thread; only weakly, so that an exception that ends a frame also ends them."""
 
     def __init__(self) -> None:
-        self.deferred: list[weakref.ref[Deferred]] = []
+        self.deferred: list[weakref.ref[Any]] = []
 
-    def drop(self, deferred: Deferred | None = None) -> None:
+    def drop(self, deferred: Any = None) -> None:
         """Forgets one that has ended, and those whose frame is gone."""
         self.deferred = [ref for ref in self.deferred if ref() is not None and ref() is not deferred]
 
@@ -77,6 +78,7 @@ class Chain:
         self._effects = effects
         self._pending = _Pending()
         self._known: Known | None = None
+        self._express: Express | None = None
         self._places, self._shift = self.links[0].places, int(self.links[0].site.kind == CALL)
 
     def variants(self) -> dict[int, Variant]:
@@ -156,7 +158,8 @@ class Chain:
                 return None
             where = place + self._shift
             source = _own(args[0]) if place < 0 else args[where] if where < len(args) else None
-            standin = opening(source, SMALLEST, self._known)
+            run = self._express.open(source) if self._express is not None else None
+            standin = StandIn(run) if run is not None else opening(source, SMALLEST, self._known)
             if isinstance(standin, StandIn):
                 return standin, step
             reason = reason or standin.reason
@@ -164,6 +167,11 @@ class Chain:
         return None
 
     def _step(self, standin: StandIn, step: Step, started: float, caller: Caller, last: bool) -> Any:
+        if type(standin.deferred) is ExpressRun and not standin.deferred.done:
+            if standin.deferred.add(step):
+                standin.deferred.spent += perf_counter() - started
+                return self._finish(standin.deferred) if last else standin
+            self._leave_express(standin)
         deferred: Deferred = standin.deferred
         if not deferred.done:
             written = attempt(deferred.add, step)
@@ -175,9 +183,23 @@ class Chain:
         # run as written up to here: the stand-in is replaced by the real value
         return caller.in_module(_getframe(2).f_globals)(*step.on(deferred.settle()))
 
+    def _leave_express(self, standin: StandIn) -> None:
+        """Takes a call that is not as the last ones back to the careful way, with its steps so far."""
+        run: ExpressRun = standin.deferred
+        careful = opening(run.source, SMALLEST, self._known)
+        if isinstance(careful, StandIn):
+            for step in run.steps:
+                if isinstance(attempt(careful.deferred.add, step), Failed):
+                    break
+            else:
+                standin.deferred = careful.deferred
+                self._pending.deferred.append(weakref.ref(careful.deferred))
+                return
+        run.settle()
+
     # -- the end of the chain
 
-    def _finish(self, deferred: Deferred) -> Any:
+    def _finish(self, deferred: Deferred | ExpressRun) -> Any:
         self._pending.drop(deferred)
         if not self.trial.active:
             return deferred.settle()
@@ -187,6 +209,8 @@ class Chain:
         if isinstance(result, Failed | No):
             self._did_not_work(result)
             return deferred.settle()
+        if type(deferred) is Deferred:
+            self._learn(deferred)
         if not self.trial.due():
             return result
         started = perf_counter()
@@ -203,16 +227,23 @@ class Chain:
         if isinstance(result, Failed) and not result.expected:
             self.trial.stop(f"it failed ({result.reason})")
 
-    def _compute(self, deferred: Deferred) -> Any:
-        self._known = deferred.root
+    def _learn(self, deferred: Deferred) -> None:
+        """Opens the express lane for calls like this one, or teaches it another shape of the input."""
+        if self._express is None or not self._express.learn(deferred):
+            self._express = Express.of(deferred)
+
+    def _compute(self, deferred: Deferred | ExpressRun) -> Any:
+        if type(deferred) is Deferred:
+            self._known = deferred.root
         known = deferred.finished()
         table, rows = known.table, known.rows
         result = deferred.layout.make(table.dtype)
         out = as_array(result)
-        kernel = self._kernels(deferred.view, rows, table, out)
+        view = deferred.view
+        kernel = self._kernels(view, rows, table, out)
         if isinstance(kernel, No):
             return kernel
-        kernel.apply(deferred.view, table, rows, out)
+        kernel.apply(view, table, rows, out)
         return result
 
 

@@ -76,16 +76,16 @@ def _run(
 ) -> Known:
     before = last.value
     if role.in_place:
-        before = _grown(before, grow)
+        before = grown(before, grow)
     if role.chooses:
-        _check_zeros(before, bounds)
+        check_zeros(before, bounds)
     if role.kind == PERMUTE or role.kind == SLICE:
         return Known(key, run(before), False)
     with sys.modules["numpy"].errstate(all="raise"):
         after = run(before)
     _check_kind(after, before, role)
     if after.dtype != last.dtype:
-        _check_cast(before, after)
+        check_cast(before, after)
     return Known(key, after, after is before or _share(before, after))
 
 
@@ -96,7 +96,7 @@ def _share(before: Any, after: Any) -> bool:
     return bool(before.data_ptr() == after.data_ptr())
 
 
-def _grown(value: Any, grow: tuple[int, int] | None) -> Any:
+def grown(value: Any, grow: tuple[int, int] | None) -> Any:
     """A copy to be changed in place, with room for a parameter that varies along an axis."""
     if grow is None or value.shape[grow[0]] != 1:
         return value.copy() if type(value) is sys.modules["numpy"].ndarray else value.clone()
@@ -120,7 +120,7 @@ def _check_kind(after: Any, before: Any, role: Role) -> None:
         raise Declined(f"a tensor of type {after.dtype} on {after.device.type}")
 
 
-def _check_cast(before: Any, after: Any) -> None:
+def check_cast(before: Any, after: Any) -> None:
     """What a float outside an integer's range becomes is up to the machine, and may depend on where it stands."""
     before, after = as_array(before), as_array(after)
     if before.dtype.kind != "f" or after.dtype.kind not in "iu":
@@ -131,7 +131,7 @@ def _check_cast(before: Any, after: Any) -> None:
         raise Declined(f"a cast of values that {after.dtype} cannot hold")
 
 
-def _check_zeros(before: Any, bounds: tuple[Any, ...]) -> None:
+def check_zeros(before: Any, bounds: tuple[Any, ...]) -> None:
     """Which of 0.0 and -0.0 a minimum, maximum or clip hands on depends on the loop that numpy or torch chooses."""
     before = as_array(before)
     if before.dtype.kind != "f":

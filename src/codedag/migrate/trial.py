@@ -13,6 +13,7 @@ FIRST = 8  # calls that are all checked
 SLOWER = 1.05  # a gain below this is not worth a change
 FUTILE = 100  # declined calls per accepted one at which a change costs more than it can bring
 KEPT = 400  # timings that are remembered
+EVERY, RAREST = 50, 400  # calls per check at first, and after many checks without a difference
 
 
 @dataclass(slots=True)
@@ -20,7 +21,7 @@ class Trial:
     """Counts, timings and verdict of one change while the program runs."""
 
     what: str
-    every: int = 50
+    every: int = EVERY
     calls: int = 0
     checked: int = 0
     mismatches: int = 0
@@ -40,7 +41,9 @@ class Trial:
         if self.calls <= FIRST:
             return True
         if self._due == 0:
-            self._due = self.calls + self._random.randrange(1, 2 * self.every)
+            # the distance grows with every check that found nothing, so that checking costs less and less
+            distance = min(self.every * (1 + self.checked // FIRST), max(self.every, RAREST))
+            self._due = self.calls + self._random.randrange(1, 2 * distance)
         if self.calls < self._due:
             return False
         self._due = 0

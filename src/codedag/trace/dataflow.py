@@ -12,6 +12,7 @@ import types
 import weakref
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 IGNORED, ARRAY, TENSOR, SEQUENCE, MAPPING, OBJECT, SCALAR, USER = range(8)
@@ -98,11 +99,19 @@ class Dataflow:
 
     def _inside(self, value: Any, kind: int) -> list[Any]:
         if kind == USER:
-            return list(vars(value).values())[:64] if hasattr(value, "__dict__") else []
-        elements = list(value.values()) if kind == MAPPING else value
+            return list(getattr(value, "__dict__", {}).values())[:64]
+        # the methods of the base types: those of the program's own containers are the program's
+        reader = (
+            dict.values(value)
+            if kind == MAPPING
+            else list.__iter__(value)
+            if isinstance(value, list)
+            else tuple.__iter__(value)
+        )
+        elements = list(islice(reader, _WIDEST))
         if len(elements) > 8 and self.kinds.get(type(elements[0])) == IGNORED:
             return []  # a long list of plain numbers or texts
-        return list(elements[:_WIDEST])
+        return elements
 
     # -- who made it
 

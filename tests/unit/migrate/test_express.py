@@ -1,0 +1,151 @@
+"""The express lane: taken when only numbers vary, left when anything else does, closed where a warning could raise."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "property"))
+from chain_runs import fused_module, plain_module
+
+from codedag.backends.same import same
+from codedag.migrate import express
+
+SOURCE = """
+import numpy as np
+import torch
+
+MEAN = np.array([0.485, 0.456, 0.406])
+
+def f(image, scale, shift, mean=MEAN):
+    image = np.clip(image.astype(np.float32) * scale + shift, 0, 255)
+    image = (image / 255.0 - mean) / 0.25
+    return torch.from_numpy(image.transpose(2, 0, 1)).float()
+"""
+
+
+@pytest.fixture
+def image():
+    return np.random.default_rng(2).integers(0, 256, (40, 50, 3), dtype=np.uint8)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Counts calls that end on the express lane."""
+    counts = {"express": 0}
+    finished = express.ExpressRun.finished
+
+    def count(self):
+        counts["express"] += 1
+        return finished(self)
+
+    monkeypatch.setattr(express.ExpressRun, "finished", count)
+    return counts
+
+
+@pytest.fixture
+def modules(image):
+    def warm(module):
+        for _ in range(3):
+            module.f(image.copy(), 1.5, 2.5)
+
+    return plain_module(SOURCE), fused_module(SOURCE, warm)
+
+
+@pytest.fixture(autouse=True)
+def warnings_stay_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        yield
+
+
+def _agree(modules, *arguments):
+    plain, fused = modules
+    assert same(plain.f(*arguments), fused.module.f(*arguments))
+
+
+def test_varying_numbers_stay_on_the_lane(modules, image, counted):
+    for scale, shift in [(1.5, 2.5), (0.9, -3.0), (1.1, 0.0), (1.1, -0.0), (1e-30, 7.0), (0.0, 0.0)]:
+        _agree(modules, image, scale, shift)
+    assert counted["express"] >= 5
+
+
+def test_contents_of_an_array_parameter_may_change(modules, image, counted):
+    mean = np.array([0.1, 0.2, 0.3])
+    _agree(modules, image, 1.0, 2.0, mean)
+    for value in (0.4, 0.5):
+        mean[1] = value
+        _agree(modules, image, 1.0, 2.0, mean)
+    assert counted["express"] >= 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (2, 2.0),
+        (1.5, np.float32(2)),
+        (1.5, 2.5, np.zeros(3, np.float32)),
+        (1.5, 2.5, 0.5),
+        (True, 1.0),
+        (float("nan"), 1.0),
+    ],
+)
+def test_other_parameters_leave_the_lane(modules, image, counted, arguments):
+    _agree(modules, image, 1.5, 2.5)
+    _agree(modules, image, 0.7, 2.5)
+    before = counted["express"]
+    assert before >= 1
+    _agree(modules, image, *arguments)
+    _agree(modules, image, 0.6, 1.5)
+    assert counted["express"] >= before
+
+
+def test_another_layout_of_the_input_goes_the_careful_way_once(modules, image, counted):
+    for view in (image, image[:, ::-1], image[::-1], image[2:, 3:], np.asfortranarray(image)):
+        for scale in (1.1, 1.2, 1.3):
+            _agree(modules, view, scale, 2.0)
+    assert counted["express"] >= 8
+
+
+def test_an_overflow_warns_as_written_and_gives_the_same(modules, image):
+    plain, fused = modules
+    _agree(modules, image, 1.5, 2.5)
+    seen = []
+    for module in (plain, fused.module):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = module.f(image, 3e38, 2.5)
+        seen.append((result, [(w.category, str(w.message)) for w in caught]))
+    assert same(seen[0][0], seen[1][0])
+    assert seen[0][1] == seen[1][1] != []
+
+
+def test_the_lane_is_closed_where_a_warning_would_raise(modules, image, counted):
+    _agree(modules, image, 1.5, 2.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _agree(modules, image, 1.4, 2.5)
+    with np.errstate(over="raise"):
+        _agree(modules, image, 1.3, 2.5)
+    assert counted["express"] <= 1
+
+
+def test_a_wrong_parameter_raises_what_the_original_raises(modules, image):
+    plain, fused = modules
+    _agree(modules, image, 1.5, 2.5)
+    _agree(modules, image, 1.6, 2.5)
+    for arguments in [(image, 1.5, 2.5, np.zeros(4)), (image, "a", 1.0), (image, 1.5, None)]:
+        with pytest.raises(Exception) as expected:
+            plain.f(*arguments)
+        with pytest.raises(type(expected.value)) as got:
+            fused.module.f(*arguments)
+        assert str(got.value) == str(expected.value)
+        assert (
+            got.traceback[-1].name == expected.traceback[-1].name
+            or got.traceback[1].lineno == expected.traceback[1].lineno
+        )
+    _agree(modules, image, 1.5, 2.5)
