@@ -43,10 +43,9 @@ def make_pictures(folder, count):
 
 
 class Photos(Dataset):
-    def __init__(self, folder, size, train=True):
+    def __init__(self, folder, size):
         self.paths = sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".jpg"))
         self.size = size
-        self.train = train
 
     def __len__(self):
         return len(self.paths)
@@ -56,12 +55,11 @@ class Photos(Dataset):
         image = cv2.imread(path)
         image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
         image = cv2.resize(image, (self.size, self.size))
-        contrast, brightness = 1.0, 0.0
-        if self.train:
-            if random.random() < 0.5:
-                image = cv2.flip(image, 1)
-            contrast, brightness = random.uniform(0.8, 1.2), random.uniform(-20, 20)
-        image = np.clip(image.astype(np.float32) * contrast + brightness, 0, 255)
+        if random.random() < 0.5:
+            image = cv2.flip(image, 1)
+        # colour jitter: contrast, brightness, and a cast of each channel
+        image = image.astype(np.float32) * random.uniform(0.8, 1.2) + random.uniform(-20, 20)
+        image = np.clip(image * np.random.uniform(0.9, 1.1, 3), 0, 255)
         image = (image / 255.0 - MEAN) / STD
         image = image.transpose(2, 0, 1)
         return torch.tensor(image, dtype=torch.float32), int(path[-5])
