@@ -16,7 +16,6 @@ TWIN_DIFFERS = {
     "s_line_numbers_in_both_bodies",
 }  # fmt: skip
 #: The recorder (not the sites) looks into containers by calling their own methods.
-RECORDER_DIFFERS = {"s_container_subclass_is_not_touched"}
 
 
 @cache
@@ -35,8 +34,6 @@ def _rewritten(stem: str, kind: str) -> runs.Rewritten:
 def test_feature_means_the_same(stem: str, name: str, kind: str, mode: str) -> None:
     if kind == "twin" and name in TWIN_DIFFERS:
         pytest.skip("listed in docs/differences.md: the twin has frames")
-    if mode != "pass" and name in RECORDER_DIFFERS:
-        pytest.xfail("the recorder calls methods of the program's own containers")
     rewritten = _rewritten(stem, kind)
     expected = runs.result(_plain(stem), name)
     with rewritten.running(mode):
