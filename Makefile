@@ -9,7 +9,7 @@ SEED ?= $(shell date +%j%H%M)
 
 setup: $(STAMP)
 
-$(STAMP): constraints.txt pyproject.toml setup.py src/codedag/instrument/_site.c
+$(STAMP): constraints.txt pyproject.toml setup.py $(wildcard src/codedag/*/*.[ch])
 	@scripts/system_packages.sh
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt setuptools wheel
@@ -40,6 +40,7 @@ bench: setup
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/table_kernels.py
 	$(BIN)/python bench/substitutions.py
+	$(BIN)/python bench/tracing.py
 
 wheel: setup
 	$(BIN)/python -m build --no-isolation --wheel --outdir dist .

@@ -21,14 +21,29 @@ class BuildOrSayWhyNot(build_ext):
             )
 
 
+FLAGS = [] if sys.platform == "win32" else ["-O2", "-std=c11"]
+GATHERER = ["_gather.c", "gather_names.c", "gather_values.c", "gather_flow.c", "gather_tables.c"]
+
 setup(
     ext_modules=[
         Extension(
             "codedag.instrument._site",
             ["src/codedag/instrument/_site.c"],
-            extra_compile_args=[] if sys.platform == "win32" else ["-O2", "-std=c11"],
+            depends=["src/codedag/instrument/_recorder.h"],
+            extra_compile_args=FLAGS,
             optional=True,
-        )
+        ),
+        Extension(
+            "codedag.trace._gather",
+            [f"src/codedag/trace/{name}" for name in GATHERER],
+            depends=[
+                "src/codedag/instrument/_recorder.h",
+                "src/codedag/trace/gather.h",
+                "src/codedag/trace/gather_types.h",
+            ],
+            extra_compile_args=FLAGS,
+            optional=True,
+        ),
     ],
     cmdclass={"build_ext": BuildOrSayWhyNot},
 )

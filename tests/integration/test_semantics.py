@@ -15,7 +15,6 @@ TWIN_DIFFERS = {
     "s_refcount_in_operators", "s_thread_exception_hook", "s_setprofile_sees_the_same_calls",
     "s_line_numbers_in_both_bodies",
 }  # fmt: skip
-#: The recorder (not the sites) looks into containers by calling their own methods.
 
 
 @cache

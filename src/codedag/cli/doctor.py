@@ -39,6 +39,7 @@ def _facts() -> dict[str, object]:
     from codedag.devices.inventory import this_machine
     from codedag.instrument import sites
     from codedag.ir import cache_dir, data_dir
+    from codedag.trace import gather
 
     recorder = (
         f"plain Python ({sites.why_twin}): same graphs and results, but slower, its frames are visible to the program "
@@ -49,6 +50,7 @@ def _facts() -> dict[str, object]:
         "python": f"{platform.python_implementation()} {platform.python_version()} ({sys.executable})",
         "platform": platform.platform(),
         "recorder": "C extension" if not sites.why_twin else recorder,
+        "gatherer": "C extension" if not gather.why_python else f"plain Python ({gather.why_python}): slower",
         "kernels": _kernels(),
         "processing units": {pu.name: f"{pu.memory_nbytes / 1e9:.1f} GB" for pu in this_machine().pus},
         "libraries": {name: _version(name) for name in LIBRARIES},

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 import types
+import weakref
 from typing import Any
 
 from codedag.instrument.signals import raised_by_handler
@@ -44,7 +45,7 @@ class _Thread(threading.local):
 class _State:
     recorder: Any = None
     user_files: set[str] = set()
-    user_types: dict[type, bool] = {}
+    user_types: dict[weakref.ref[type], bool] = {}
     failure: str | None = None
     recording = False
     spent = 0
@@ -177,10 +178,14 @@ def _record(site: Site, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     try:
         result = _forward(site, args, keywords)
     except BaseException:
-        _finish(mine, None, (), {}, None, failed=True)
+        _finish(mine, *_called(site, args), keywords, None, failed=True)
         raise
-    _finish(mine, args[0] if call else site.function, args[1:] if call else args, keywords, result)
+    _finish(mine, *_called(site, args), keywords, result)
     return result
+
+
+def _called(site: Site, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    return (args[0], args[1:]) if site.kind == CALL else (site.function, args)
 
 
 def _moves_nothing(kind: int, args: tuple[Any, ...]) -> bool:
@@ -201,12 +206,13 @@ def _is_user_callable(f: Any) -> bool:
     if isinstance(f, types.BuiltinFunctionType):
         return False
     of = f if isinstance(f, type) else type(f)
-    known = _state.user_types.get(of)
+    key = weakref.ref(of)  # a class must not live longer because it was called
+    known = _state.user_types.get(key)
     if known is None:
         answer = _ask(_state.recorder.is_user, of)
         if answer is None:
             return False
-        known = _state.user_types[of] = bool(answer)
+        known = _state.user_types[key] = bool(answer)
     return known
 
 
@@ -246,8 +252,8 @@ def _finish(
     total = end - frame.start - frame.overhead
     del stack[mine + 1 :]
     try:
-        if not failed and _state.recording and not _thread.busy:
-            _ask(_tell, mine, frame, function, args, keywords, result, total)
+        if function is not None and not (failed and frame.user) and _state.recording and not _thread.busy:
+            _ask(_tell, mine, frame, function, args, keywords, result, total, failed)
     finally:
         del stack[mine:]
         cost = _now() - end
@@ -259,16 +265,20 @@ def _finish(
 
 
 def _tell(
-    mine: int, frame: _Frame, function: Any, args: tuple[Any, ...], keywords: dict[str, Any], result: Any, total: int
-) -> None:
+    mine: int, frame: _Frame, function: Any, args: tuple[Any, ...], keywords: dict[str, Any], result: Any, total: int,
+    failed: bool,
+) -> None:  # fmt: skip
     values = (*args, *keywords.values())
     if not (frame.children > 0 if frame.user else _moved_data(frame, function, values, result)):
         frame.site.calls += 1
         frame.site.nanoseconds += total
         return
     path = _path_of(mine)
-    told = _state.recorder.region if frame.user else _state.recorder.operation
-    told(path, frame.site, function, args, keywords, result, total, total - frame.child, frame.returned)
+    told = (path, frame.site, function, args, keywords, result, total, total - frame.child, frame.returned)
+    if frame.user:
+        _state.recorder.region(*told)
+    else:
+        _state.recorder.operation(*told, failed)
 
 
 def _path_of(i: int) -> int:
@@ -323,7 +333,7 @@ class SiteIterator:
         try:
             result = next(self.inner)
         except BaseException:
-            _finish(mine, None, (), {}, None, failed=True)
+            _finish(mine, None, (), {}, None, failed=True)  # the end of the loop: no operation
             raise
         _finish(mine, self.inner, (), {}, result)
         return result

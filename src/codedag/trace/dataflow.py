@@ -3,29 +3,45 @@
 Only data objects carry flow: arrays, tensors, images, and scalars that came out of a data operation.  Containers and
 user objects are transparent: their leaves are followed.  A hit in a map counts only if its weak reference still gives
 this very object, so a reused id is harmless; nothing is kept alive except small immutable scalars.
+No method that the program itself defines is called on the way: containers and arrays are asked by their base class.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 import weakref
-from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 IGNORED, ARRAY, TENSOR, SEQUENCE, MAPPING, OBJECT, SCALAR, USER = range(8)
-_HELD_SCALARS = 65_536
-_WIDEST = 256  # leaves looked at per container
+HELD_SCALARS = 8_192  # the newest ones, up to twice as many
+_WIDEST = 256  # elements looked at per container
+_WIDEST_OBJECT = 64  # attributes looked at per user object
+_MOST = 4_096  # values looked at per operation
 _DEEPEST = 3
 
 _PLAIN: tuple[type, ...] = (
     int, bool, str, bytes, complex, set, frozenset, slice, range, type(None), type(Ellipsis), type,
     types.FunctionType, types.ModuleType, types.BuiltinFunctionType, types.MethodType,
 )  # fmt: skip
+_INTS = frozenset({int})
+_REFUSALS = (AttributeError, TypeError, ValueError, RuntimeError)  # of objects that are asked for what they lack
 
 Leaf = tuple[Any, int]
+
+
+class Leaves(list[Leaf]):
+    """The data objects found in the values of one operation, and how many values may still be looked at."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = _MOST
 
 
 @dataclass(slots=True)
@@ -38,6 +54,38 @@ class Buffer:
     readers: set[int] = field(default_factory=set)
 
 
+def classify(of: type, user_files: set[str]) -> int:
+    """The kind of the values of a type."""
+    if of in _PLAIN:
+        return IGNORED
+    if of is float:
+        return SCALAR
+    if of is bytearray:
+        return OBJECT
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None and issubclass(of, getattr(numpy, "generic", ())):
+        return _kind_of_scalar(of, numpy)
+    if numpy is not None and issubclass(of, getattr(numpy, "ndarray", ())):
+        return ARRAY
+    if hasattr(of, "storage_offset") and hasattr(of, "data_ptr"):
+        return TENSOR
+    if issubclass(of, list | tuple):
+        return SEQUENCE
+    if issubclass(of, dict):
+        return MAPPING
+    if any(hasattr(of, name) for name in ("__array_interface__", "__array__", "__dlpack__", "tobytes")):
+        return OBJECT
+    module = sys.modules.get(of.__module__)
+    return USER if getattr(module, "__file__", None) in user_files else IGNORED
+
+
+def _kind_of_scalar(of: type, numpy: Any) -> int:
+    """A numpy scalar is held if that keeps nothing else alive: a record of an array holds the whole array."""
+    if issubclass(of, numpy.flexible):
+        return IGNORED
+    return OBJECT if of.__dictoffset__ or hasattr(of, "__del__") else SCALAR
+
+
 class Dataflow:
     """Maps from live objects and buffers to the operation that made or last wrote them."""
 
@@ -47,76 +95,49 @@ class Dataflow:
         self._objects: dict[int, tuple[Any, int, int]] = {}  # id -> weak reference, operation, when
         self._buffers: dict[int, Buffer] = {}
         self._shared: dict[int, Any] = {}  # tensor storage pointer -> weak reference to the array that owns it
-        self._scalars: OrderedDict[int, tuple[Any, int]] = OrderedDict()
-        self._purge_at = 100_000
-        self.kinds: dict[type, int] = {
-            list: SEQUENCE, tuple: SEQUENCE, dict: MAPPING, float: SCALAR, bytearray: OBJECT,
-        }  # fmt: skip
-        self.kinds |= dict.fromkeys(_PLAIN, IGNORED)
+        self._young: dict[int, tuple[Any, int]] = {}  # id -> scalar, operation
+        self._old: dict[int, tuple[Any, int]] = {}
+        self._purge_at = 4096
+        self._kinds: dict[type, int] = {}
 
     # -- what is data
 
     def kind(self, value: Any) -> int:
         """The kind of a value, decided once per type."""
-        found = self.kinds.get(type(value))
+        found = self._kinds.get(type(value))
         if found is None:
-            found = self.kinds[type(value)] = self._classify(type(value))
+            found = self._kinds[type(value)] = classify(type(value), self._user_files)
         return found
 
-    def _classify(self, of: type) -> int:
-        numpy: Any = sys.modules.get("numpy")
-        if numpy is not None and issubclass(of, numpy.generic):
-            return SCALAR
-        if numpy is not None and issubclass(of, numpy.ndarray):
-            return ARRAY
-        if hasattr(of, "untyped_storage") and hasattr(of, "data_ptr"):
-            return TENSOR
-        if issubclass(of, list | tuple):
-            return SEQUENCE
-        if issubclass(of, dict):
-            return MAPPING
-        if any(hasattr(of, name) for name in ("__array_interface__", "__array__", "__dlpack__", "tobytes")):
-            return OBJECT
-        module = sys.modules.get(of.__module__)
-        if hasattr(of, "__dict__") and getattr(module, "__file__", None) in self._user_files:
-            return USER
-        return IGNORED
-
-    def leaves(self, value: Any, out: list[Leaf], depth: int = _DEEPEST) -> None:
+    def leaves(self, value: Any, out: Leaves, depth: int = _DEEPEST) -> None:
         """Adds the data objects inside a value to `out`."""
+        out.left -= 1
         kind = self.kind(value)
-        if kind == IGNORED:
+        if kind == IGNORED or out.left < 0:
             return
         if kind in (SEQUENCE, MAPPING, USER):
-            if depth and (inside := self._inside(value, kind)):
-                for element in inside:
+            if depth:
+                for element in self._inside(value, kind):
                     self.leaves(element, out, depth - 1)
-        elif kind == SCALAR:
-            if type(value) is not float or self._scalar_producer(value) >= 0:
-                out.append((value, kind))
-        else:
+        elif type(value) is not float or self._scalar_producer(value) >= 0:
             out.append((value, kind))
 
     def _inside(self, value: Any, kind: int) -> list[Any]:
         if kind == USER:
-            return list(getattr(value, "__dict__", {}).values())[:64]
-        # the methods of the base types: those of the program's own containers are the program's
-        reader = (
-            dict.values(value)
-            if kind == MAPPING
-            else list.__iter__(value)
-            if isinstance(value, list)
-            else tuple.__iter__(value)
-        )
-        elements = list(islice(reader, _WIDEST))
-        if len(elements) > 8 and self.kinds.get(type(elements[0])) == IGNORED:
+            try:
+                return list(islice(object.__getattribute__(value, "__dict__").values(), _WIDEST_OBJECT))
+            except _REFUSALS:
+                return []  # it has slots only
+        base: Any = dict if kind == MAPPING else list if isinstance(value, list) else tuple
+        elements = list(islice(dict.values(value) if kind == MAPPING else base.__iter__(value), _WIDEST))
+        if base.__len__(value) > 8 and self.kind(elements[0]) == IGNORED:
             return []  # a long list of plain numbers or texts
         return elements
 
     # -- who made it
 
     def _scalar_producer(self, value: Any) -> int:
-        held = self._scalars.get(id(value))
+        held = self._young.get(id(value)) or self._old.get(id(value))
         return held[1] if held is not None and held[0] is value else -1
 
     def producer(self, leaf: Leaf, reader: int = -1) -> int:
@@ -150,13 +171,24 @@ class Dataflow:
         return -1, -1
 
     def _root(self, value: Any, kind: int) -> tuple[int, Any]:
+        """The key of the memory behind an array or a tensor, and the object that stands for it."""
         if kind == TENSOR:
-            pointer = value.untyped_storage().data_ptr()
+            pointer = storage_of(value)
+            if not pointer:
+                return id(value), value  # no memory of its own that another tensor could share (sparse, meta, empty)
             owner = self._shared[pointer]() if pointer in self._shared else None
             return (id(owner), owner) if owner is not None else (-pointer, value)
+        ndarray = sys.modules["numpy"].ndarray
         array = value
-        while isinstance(base := array.base, type(value)) or hasattr(base, "strides"):
-            array = base
+        while (base := ndarray.base.__get__(array)) is not None:
+            if type(base).__name__ == "DummyArray":  # between an array and what as_strided made of it
+                base = getattr(base, "base", None)
+            if isinstance(base, ndarray):
+                array = base
+            elif self.kind(base) == TENSOR:
+                return self._root(base, TENSOR)
+            else:
+                break
         return id(array), array
 
     # -- recording
@@ -165,9 +197,7 @@ class Dataflow:
         """Notes that `operation` made this value."""
         value, kind = leaf
         if kind == SCALAR:
-            self._scalars[id(value)] = (value, operation)
-            if len(self._scalars) > _HELD_SCALARS:
-                self._scalars.popitem(last=False)
+            self._hold(value, operation)
             return
         try:
             reference = weakref.ref(value)
@@ -180,8 +210,14 @@ class Dataflow:
             if key not in self._buffers or self._buffers[key].owner() is None:
                 own = reference if owner is value else weakref.ref(owner)
                 self._buffers[key] = Buffer(own, operation, self._clock)
-        if len(self._objects) > self._purge_at:
+        if len(self._objects) + len(self._shared) > self._purge_at:
             self._purge()
+
+    def _hold(self, value: Any, operation: int) -> None:
+        """Keeps a scalar alive: it has no weak references, and its id must not be reused while it is known."""
+        self._young[id(value)] = (value, operation)
+        if len(self._young) >= HELD_SCALARS:
+            self._old, self._young = self._young, {}
 
     def written(self, leaf: Leaf, operation: int) -> set[int]:
         """Notes that `operation` wrote the buffer of this value; the operations that had read the old content."""
@@ -201,10 +237,12 @@ class Dataflow:
 
     def shares(self, tensor: Any, inputs: list[Leaf]) -> None:
         """Notes that a new tensor uses the memory of an array it was made from."""
-        pointer = tensor.untyped_storage().data_ptr()
+        pointer = storage_of(tensor)
         for value, kind in inputs:
-            if kind == ARRAY and value.__array_interface__["data"][0] == pointer:
-                self._shared[pointer] = weakref.ref(self._root(value, ARRAY)[1])
+            if kind == ARRAY and pointer and address_of(value) == pointer:
+                key, owner = self._root(value, ARRAY)
+                if key == id(owner):
+                    self._shared[pointer] = weakref.ref(owner)
 
     def known(self, leaf: Leaf) -> bool:
         """Whether this very object has a producer already."""
@@ -213,28 +251,112 @@ class Dataflow:
     def _purge(self) -> None:
         self._objects = {k: v for k, v in self._objects.items() if v[0]() is not None}
         self._buffers = {k: b for k, b in self._buffers.items() if b.owner() is not None}
-        self._purge_at = max(100_000, 2 * len(self._objects))
+        self._shared = {k: owner for k, owner in self._shared.items() if owner() is not None}
+        self._purge_at = max(4096, 2 * (len(self._objects) + len(self._shared)))
+
+
+# -- facts about one data object
+
+
+def storage_of(tensor: Any) -> int:
+    """Where the memory of a tensor begins; 0 if it has none (sparse, meta, empty)."""
+    layout = layout_of(tensor, TENSOR)
+    try:
+        first = int(tensor.data_ptr())
+        return first - int(tensor.storage_offset()) * layout[2] if first and layout is not None else 0
+    except _REFUSALS:
+        return 0
+
+
+def address_of(array: Any) -> int:
+    """Where the first element of an array lies."""
+    interface = sys.modules["numpy"].ndarray.__array_interface__.__get__(array)
+    return int(interface["data"][0])
+
+
+def array_samples() -> list[tuple[Any, ...]]:
+    """Arrays with what numpy says about each: the twin in C reads the same from their fields, and checks it first."""
+    numpy: Any = sys.modules["numpy"]
+    whole = numpy.arange(60, dtype=numpy.uint8).reshape(3, 4, 5)
+    samples = [whole, whole[::-1], whole[1:, 2:, ::-1], whole.transpose(2, 0, 1), numpy.empty((0, 3)), numpy.array(2.5)]
+    samples += [numpy.zeros(3, code) for code in "?bBhHiIlLqQefdgFDGO"]
+    samples += [numpy.zeros((2, 3), code) for code in (">f4", "<i2", "S5", "U7", "M8[ns]", "i4,f8")]
+    return [(a, int(a.ctypes.data), a.shape, a.strides, a.base, int(a.dtype.num), a.dtype.byteorder) for a in samples]
+
+
+def layout_of(value: Any, kind: int) -> tuple[str, Sequence[int], int] | None:
+    """Name of the element type, shape and bytes per element of an array or tensor; None if it does not say."""
+    try:
+        if kind == ARRAY:
+            ndarray = sys.modules["numpy"].ndarray
+            dtype, shape = ndarray.dtype.__get__(value), ndarray.shape.__get__(value)
+        else:
+            dtype, shape = value.dtype, value.shape
+        if _INTS.issuperset(map(type, shape)):
+            return _element_name(dtype), shape, int(dtype.itemsize)
+    except _REFUSALS:
+        pass  # a nested tensor has no shape
+    return None
+
+
+def _element_name(dtype: Any) -> str:
+    """`uint8`; numpy takes some microseconds to say so, and torch's types are few and live for ever."""
+    name = _element_names.get(dtype)
+    if name is None:
+        name = str(dtype).removeprefix("torch.")
+        if getattr(dtype, "isbuiltin", 1) == 1:
+            _element_names[dtype] = name
+    return name
+
+
+_element_names: dict[Any, str] = {}
 
 
 def nbytes(leaf: Leaf) -> int:
-    """The size of a data object in bytes."""
-    value = leaf[0]
+    """The size of a data object in bytes; of a sparse tensor, as if it were dense."""
+    value, kind = leaf
     if type(value) is float:
         return 8
-    size = getattr(value, "nbytes", None)
-    if isinstance(size, int):
+    if kind == ARRAY:
+        return int(sys.modules["numpy"].ndarray.nbytes.__get__(value))
+    if kind == TENSOR:
+        layout = layout_of(value, kind)
+        if layout is None:
+            return 0
+        size = layout[2]
+        for extent in layout[1]:
+            size *= extent
         return size
-    if isinstance(value, bytes | bytearray):
+    return _size_of_object(value)
+
+
+def _size_of_object(value: Any) -> int:
+    if isinstance(value, bytearray):
         return len(value)
-    dimensions = getattr(value, "size", None)  # a PIL image: (width, height) and its bands
-    if isinstance(dimensions, tuple) and hasattr(value, "getbands"):
-        return int(dimensions[0] * dimensions[1] * len(value.getbands()))
+    try:
+        size = getattr(value, "nbytes", None)
+        if isinstance(size, int):
+            return int(size)
+        dimensions = getattr(value, "size", None)  # a PIL image: (width, height) and its bands
+        if isinstance(dimensions, tuple) and hasattr(value, "getbands"):
+            return int(dimensions[0] * dimensions[1] * len(value.getbands()))
+    except _REFUSALS:
+        pass
     return 0
 
 
 def signature(leaf: Leaf) -> str:
     """Type and shape of a data object as short text: `uint8[224,224,3]`."""
     value, kind = leaf
-    if kind in (ARRAY, TENSOR):
-        return f"{str(value.dtype).removeprefix('torch.')}[{','.join(map(str, value.shape))}]"
-    return type(value).__name__
+    layout = layout_of(value, kind) if kind in (ARRAY, TENSOR) else None
+    if layout is None:
+        return type(value).__name__
+    return f"{layout[0]}[{','.join(map(str, layout[1]))}]"
+
+
+def open_shapes(text: str) -> str:
+    """A signature without its extents: `uint8[*,*,*]` for `uint8[224,224,3]`."""
+    return _EXTENT.sub("*", text)
+
+
+_EXTENT = re.compile(r"(?<=[\[,])\d+(?=[,\]])")

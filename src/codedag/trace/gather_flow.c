@@ -1,0 +1,248 @@
+/* Who made this value?  The rules of dataflow.py over the tables of the gatherer. */
+#include "gather.h"
+
+#define LEAST_PURGE 4096
+#define TENSOR_KEY (1ULL << 63) /* memory of a tensor is known by its address, which is no address of an object */
+
+/* ---- scalars: the newest are kept alive, since their ids must not be reused while they are known ------------- */
+
+#define SCALAR_SLOTS (2 * HELD_SCALARS)
+
+static size_t scalar_slot(const Scalars *t, PyObject *value) {
+    size_t i = (size_t)mixed((uintptr_t)value) & (SCALAR_SLOTS - 1);
+    while (t->slot[i].value && t->slot[i].value != value) i = (i + 1) & (SCALAR_SLOTS - 1);
+    return i;
+}
+
+static uint32_t scalar_producer(const Flow *f, PyObject *value) {
+    const Scalars *generations[2] = {&f->young, &f->old};
+    for (int g = 0; g < 2; g++) {
+        if (!generations[g]->n) continue;
+        size_t i = scalar_slot(generations[g], value);
+        if (generations[g]->slot[i].value) return generations[g]->slot[i].operation;
+    }
+    return NONE;
+}
+
+int flow_scalar_known(const Flow *f, PyObject *value) { return scalar_producer(f, value) != NONE; }
+
+static void scalars_release(Scalars *t) {
+    for (size_t i = 0; t->slot && i < SCALAR_SLOTS; i++) Py_CLEAR(t->slot[i].value);
+    t->n = 0;
+}
+
+int flow_hold(Flow *f, PyObject *value, uint32_t operation) {
+    if (!f->young.slot && !(f->young.slot = calloc(SCALAR_SLOTS, sizeof *f->young.slot))) { PyErr_NoMemory(); return -1; }
+    size_t i = scalar_slot(&f->young, value);
+    if (!f->young.slot[i].value) { Py_INCREF(value); f->young.slot[i].value = value; f->young.n++; }
+    f->young.slot[i].operation = operation;
+    if (f->young.n >= HELD_SCALARS) {
+        Scalars oldest = f->old;
+        f->old = f->young;
+        f->young = oldest;
+        scalars_release(&f->young); /* plain numbers: no code of the program runs */
+    }
+    return 0;
+}
+
+/* ---- objects and memory -------------------------------------------------------------------------------------- */
+
+static Made *made_find(const Flow *f, PyObject *value) {
+    uint32_t at = index_find(&f->made_index, (uintptr_t)value);
+    if (at == NONE || !refers_to(f->made[at].ref, value)) return NULL;
+    return &f->made[at];
+}
+
+const Layout *flow_layout(const Flow *f, PyObject *tensor) {
+    Made *made = made_find(f, tensor);
+    return made ? made->layout : NULL;
+}
+
+int flow_known(Flow *f, const Leaf *leaf) {
+    return leaf->kind == SCALAR ? flow_scalar_known(f, leaf->value) : made_find(f, leaf->value) != NULL;
+}
+
+static Buffer *buffer_find(const Flow *f, uint64_t key) {
+    uint32_t at = index_find(&f->buffers_index, key);
+    if (at == NONE || is_dead(f->buffers[at].owner)) return NULL;
+    return &f->buffers[at];
+}
+
+typedef struct { uint64_t key; PyObject *owner; } Root;
+
+static Root root_of(const Flow *f, const Leaf *leaf) {
+    if (leaf->layout.storage) {
+        uint32_t at = index_find(&f->shared_index, leaf->layout.storage);
+        if (at != NONE && !is_dead(f->shared[at].owner)) {
+#if PY_VERSION_HEX >= 0x030D0000
+            PyObject *owner = NULL;
+            if (PyWeakref_GetRef(f->shared[at].owner, &owner) == 1) Py_DECREF(owner); /* its memory is in use: it lives */
+#else
+            PyObject *owner = PyWeakref_GET_OBJECT(f->shared[at].owner);
+#endif
+            return (Root){(uintptr_t)owner, owner};
+        }
+        return (Root){leaf->layout.storage | TENSOR_KEY, leaf->root};
+    }
+    return (Root){(uintptr_t)leaf->root, leaf->root};
+}
+
+uint32_t flow_producer(Flow *f, const Leaf *leaf, uint32_t reader) {
+    if (leaf->kind == SCALAR) return scalar_producer(f, leaf->value);
+    Made *made = made_find(f, leaf->value);
+    if (leaf->kind != ARRAY && leaf->kind != TENSOR) return made ? made->operation : NONE;
+    Root root = root_of(f, leaf);
+    if (!made && root.owner != leaf->value) made = made_find(f, root.owner);
+    Buffer *buffer = buffer_find(f, root.key);
+    if (!buffer) return made ? made->operation : NONE;
+    if (reader != NONE && set_add(&buffer->readers, reader) < 0) return NONE;
+    return !made || buffer->written > made->when ? buffer->writer : made->operation;
+}
+
+/* Notes a writer of memory that nobody alive is known to have written.  Takes over the reference `owner`. */
+static int buffer_begin(Flow *f, uint64_t key, PyObject *owner, uint32_t writer) {
+    uint32_t at = index_find(&f->buffers_index, key);
+    if (at == NONE) {
+        Buffer *array = grown(f->buffers, f->buffers_n, &f->buffers_room, sizeof *array);
+        if (!array) { Py_DECREF(owner); return -1; }
+        f->buffers = array;
+        if (index_put(&f->buffers_index, key, (uint32_t)f->buffers_n) < 0) { Py_DECREF(owner); return -1; }
+        f->buffers[f->buffers_n++] = (Buffer){key, f->clock, owner, writer, {NULL, 0, 0}};
+        return 0;
+    }
+    Buffer *buffer = &f->buffers[at];
+    free(buffer->readers.slot);
+    PyObject *before = buffer->owner;
+    *buffer = (Buffer){key, f->clock, owner, writer, {NULL, 0, 0}};
+    Py_DECREF(before);
+    return 0;
+}
+
+static void keep_layout(Made *made, const Leaf *leaf) {
+    if (leaf->kind != TENSOR || !leaf->layout.storage) { free(made->layout); made->layout = NULL; return; }
+    if (!made->layout) made->layout = malloc(sizeof *made->layout);
+    if (made->layout) *made->layout = leaf->layout; /* without memory it is asked again */
+}
+
+/* Takes over the reference `ref`. */
+static int made_put(Flow *f, const Leaf *leaf, PyObject *ref, uint32_t operation) {
+    uint32_t at = index_find(&f->made_index, (uintptr_t)leaf->value);
+    if (at == NONE) {
+        Made *array = grown(f->made, f->made_n, &f->made_room, sizeof *array);
+        if (array) f->made = array;
+        if (!array || index_put(&f->made_index, (uintptr_t)leaf->value, (uint32_t)f->made_n) < 0) {
+            Py_DECREF(ref);
+            return -1;
+        }
+        at = (uint32_t)f->made_n++;
+        f->made[at] = (Made){leaf->value, NULL, 0, NONE, NULL};
+    }
+    Made *made = &f->made[at];
+    PyObject *before = made->ref;
+    made->ref = ref; made->when = f->clock; made->operation = operation;
+    keep_layout(made, leaf);
+    Py_XDECREF(before);
+    return 0;
+}
+
+/* Drops what is dead.  The references dropped have no callbacks, so nothing runs meanwhile. */
+static int purge(Flow *f) {
+    size_t n = 0;
+    index_clear(&f->made_index);
+    for (size_t i = 0; i < f->made_n; i++) {
+        Made *made = &f->made[i];
+        if (is_dead(made->ref)) { Py_DECREF(made->ref); free(made->layout); continue; }
+        f->made[n] = *made;
+        if (index_put(&f->made_index, (uintptr_t)made->object, (uint32_t)n++) < 0) return -1;
+    }
+    f->made_n = n;
+    n = 0;
+    index_clear(&f->buffers_index);
+    for (size_t i = 0; i < f->buffers_n; i++) {
+        Buffer *buffer = &f->buffers[i];
+        if (is_dead(buffer->owner)) { Py_DECREF(buffer->owner); free(buffer->readers.slot); continue; }
+        f->buffers[n] = *buffer;
+        if (index_put(&f->buffers_index, f->buffers[n].key, (uint32_t)n) < 0) return -1;
+        n++;
+    }
+    f->buffers_n = n;
+    n = 0;
+    index_clear(&f->shared_index);
+    for (size_t i = 0; i < f->shared_n; i++) {
+        if (is_dead(f->shared[i].owner)) { Py_DECREF(f->shared[i].owner); continue; }
+        f->shared[n] = f->shared[i];
+        if (index_put(&f->shared_index, f->shared[n].storage, (uint32_t)n) < 0) return -1;
+        n++;
+    }
+    f->shared_n = n;
+    f->purge_at = 2 * (f->made_n + f->buffers_n + f->shared_n);
+    if (f->purge_at < LEAST_PURGE) f->purge_at = LEAST_PURGE;
+    return 0;
+}
+
+int flow_made(Flow *f, const Leaf *leaf, uint32_t operation) {
+    if (leaf->kind == SCALAR) return flow_hold(f, leaf->value, operation);
+    int has_memory = leaf->kind == ARRAY || leaf->kind == TENSOR;
+    Root root = has_memory ? root_of(f, leaf) : (Root){0, NULL};
+    Py_XINCREF(root.owner);
+    PyObject *ref = weak(leaf->value); /* may start the collector: nothing of the tables is held here */
+    PyObject *owner = ref && root.owner && root.owner != leaf->value ? weak(root.owner) : NULL;
+    Py_XDECREF(root.owner);
+    if (!ref) return 0; /* such objects cannot be followed */
+    f->clock++;
+    if (!owner) { Py_INCREF(ref); owner = ref; }
+    if (made_put(f, leaf, ref, operation) < 0) { Py_DECREF(owner); return -1; }
+    if (has_memory && !buffer_find(f, root.key)) {
+        if (buffer_begin(f, root.key, owner, operation) < 0) return -1;
+    } else Py_DECREF(owner);
+    if (!f->purge_at) f->purge_at = LEAST_PURGE;
+    return f->made_n + f->buffers_n + f->shared_n > f->purge_at ? purge(f) : 0;
+}
+
+int flow_written(Flow *f, const Leaf *leaf, uint32_t operation, Set *readers) {
+    *readers = (Set){NULL, 0, 0};
+    f->clock++;
+    if (leaf->kind == ARRAY || leaf->kind == TENSOR) {
+        Root root = root_of(f, leaf);
+        Buffer *buffer = buffer_find(f, root.key);
+        if (buffer) {
+            *readers = buffer->readers;
+            buffer->readers = (Set){NULL, 0, 0};
+            buffer->writer = operation; buffer->written = f->clock;
+        } else {
+            PyObject *owner = weak(root.owner);
+            if (owner && buffer_begin(f, root.key, owner, operation) < 0) return -1;
+        }
+    }
+    if (flow_made(f, leaf, operation) < 0) { free(readers->slot); *readers = (Set){NULL, 0, 0}; return -1; }
+    return 0;
+}
+
+int flow_shares(Flow *f, const Leaf *tensor, const Leaves *inputs) {
+    uintptr_t storage = tensor->layout.storage;
+    for (Py_ssize_t i = 0; storage && i < inputs->n; i++) {
+        const Leaf *leaf = &inputs->at[i];
+        if (leaf->kind != ARRAY || leaf->layout.data != storage) continue;
+        Root root = root_of(f, leaf);
+        if (root.key != (uintptr_t)root.owner) continue; /* the array itself is memory of a tensor */
+        PyObject *owner = weak(root.owner);
+        if (!owner) continue;
+        uint32_t at = index_find(&f->shared_index, storage);
+        if (at != NONE) { Py_SETREF(f->shared[at].owner, owner); continue; }
+        Shared *array = grown(f->shared, f->shared_n, &f->shared_room, sizeof *array);
+        if (array) f->shared = array;
+        if (!array || index_put(&f->shared_index, storage, (uint32_t)f->shared_n) < 0) { Py_DECREF(owner); return -1; }
+        f->shared[f->shared_n++] = (Shared){storage, owner};
+    }
+    return 0;
+}
+
+void flow_clear(Flow *f) {
+    for (size_t i = 0; i < f->made_n; i++) { Py_DECREF(f->made[i].ref); free(f->made[i].layout); }
+    for (size_t i = 0; i < f->buffers_n; i++) { Py_DECREF(f->buffers[i].owner); free(f->buffers[i].readers.slot); }
+    for (size_t i = 0; i < f->shared_n; i++) Py_DECREF(f->shared[i].owner);
+    scalars_release(&f->young); scalars_release(&f->old);
+    free(f->made); free(f->buffers); free(f->shared); free(f->young.slot); free(f->old.slot);
+    index_clear(&f->made_index); index_clear(&f->buffers_index); index_clear(&f->shared_index);
+    memset(f, 0, sizeof *f);
+}
