@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
+#include "_recorder.h"
 
 enum { CALL, BINARY, UNARY, INPLACE, GETITEM, SETITEM, RETURN, ITERATE };
 enum { PASS, RECORD, VARIANT };
@@ -46,6 +47,8 @@ static _Thread_local PyObject *interrupt[3]; /* what a signal handler raised whi
 static _Thread_local char *stack_end = NULL; /* below this address the C stack is nearly used up */
 
 static PyObject *recorder = NULL;   /* object with path, operation, region, note, is_user */
+static PyObject *capsule = NULL;    /* the recorder's functions in C, if it has them, */
+static const RecorderApi *api = NULL; /* which are called instead of its methods */
 static PyObject *user_files = NULL; /* set of co_filename */
 static PyObject *user_types = NULL; /* dict type -> bool */
 static PyObject *failure = NULL;    /* first exception raised by the recorder, as text */
@@ -184,15 +187,22 @@ static long long push(Site *site, int user) { /* the serial of the new frame, 0 
     return f->serial;
 }
 
+static long ask_path(long parent, PyObject *site) {
+    if (api) return api->path(api->self, parent, site);
+    PyObject *number = PyObject_CallMethod(recorder, "path", "lO", parent, site);
+    long path = number ? PyLong_AsLong(number) : -1;
+    Py_XDECREF(number);
+    return path;
+}
+
 static long path_of(int i) {
     if (i < 0) return -1;
     if (stack[i].path < 0) {
         long parent = path_of(i - 1);
         if (i > 0 && parent < 0) return -1;
-        PyObject *number = PyObject_CallMethod(recorder, "path", "lO", parent, (PyObject *)stack[i].site);
-        if (!number) { recorder_failed(); return -1; }
-        stack[i].path = PyLong_AsLong(number);
-        Py_DECREF(number);
+        long path = ask_path(parent, (PyObject *)stack[i].site);
+        if (path < 0) { recorder_failed(); return -1; }
+        stack[i].path = path;
         if (i > 0) stack[i - 1].children++;
     }
     return stack[i].path;
@@ -200,7 +210,7 @@ static long path_of(int i) {
 
 static int moved_data(Frame *f, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *result) {
     if (f->children || f->returned) return 1;
-    if (!is_scalar(result) && Py_TYPE(result) != &PyFloat_Type && Py_TYPE(result) != &PyBytes_Type) return 1;
+    if (result && !is_scalar(result) && Py_TYPE(result) != &PyFloat_Type && Py_TYPE(result) != &PyBytes_Type) return 1;
     for (Py_ssize_t i = 0; i < n; i++)
         if (!is_scalar(args[i])) return 1;
     if (function && PyCFunction_Check(function)) {
@@ -218,28 +228,41 @@ static PyObject *keywords_of(PyObject *const *values, PyObject *names) {
     return d;
 }
 
-/* Tell the recorder about a finished operation.  Called with no exception set; never leaves one. */
+/* Tell the recorder about a finished operation; result is NULL if it raised.  Called with no exception set; never leaves one. */
 static void tell(long path, Frame *f, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *names,
                  PyObject *result, long long total) {
+    PyObject *site = (PyObject *)f->site;
+    if (api) {
+        int done = f->user ? api->region(api->self, path, site, function, total, total - f->child)
+                           : api->operation(api->self, path, site, f->site->kind, function, args, n, names, result, total,
+                                            total - f->child, f->returned);
+        if (done < 0) recorder_failed();
+        else if (done == 0 && !f->user) { f->site->calls++; f->site->nanoseconds += total; }
+        return;
+    }
     PyObject *positional = PyTuple_New(n), *keywords = keywords_of(args + n, names), *done = NULL;
     if (positional && keywords) {
         for (Py_ssize_t i = 0; i < n; i++) { Py_INCREF(args[i]); PyTuple_SET_ITEM(positional, i, args[i]); }
-        done = PyObject_CallMethod(recorder, f->user ? "region" : "operation", "lOOOOOLLO", path, (PyObject *)f->site,
-                                   function, positional, keywords, result, total, total - f->child,
-                                   f->returned ? f->returned : Py_None);
+        PyObject *returned = f->returned ? f->returned : Py_None;
+        done = f->user ? PyObject_CallMethod(recorder, "region", "lOOOOOLLO", path, site, function, positional, keywords,
+                                             result, total, total - f->child, returned)
+                       : PyObject_CallMethod(recorder, "operation", "lOOOOOLLOO", path, site, function, positional, keywords,
+                                             result ? result : Py_None, total, total - f->child, returned,
+                                             result ? Py_False : Py_True);
     }
     Py_XDECREF(positional); Py_XDECREF(keywords);
     if (!done) recorder_failed(); else Py_DECREF(done);
 }
 
-/* Close the frame that `push` opened at `mine` and record what happened in it. */
+/* Close the frame that `push` opened at `mine` and record what happened in it (result NULL: it raised; no function: do
+ * not).  A region that raised is not told: what ran in it was. */
 static void finish(int mine, long long serial, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *names, PyObject *result) {
     if (mine >= depth || stack[mine].serial != serial) return;
     long long end = now();
     Frame f = stack[mine];
     long long total = end - f.start - f.overhead;
     depth = mine + 1;
-    if (result && recording && !busy) {
+    if (function && (result || !f.user) && recording && !busy) {
         enter();
         Py_ssize_t every = n + (names ? PyTuple_GET_SIZE(names) : 0);
         if (f.user ? (f.children > 0) : moved_data(&f, function, args, every, result)) {
@@ -304,7 +327,8 @@ static PyObject *note_return(PyObject *value) {
     if (depth && !stack[depth - 1].user && !is_scalar(value) && recording && !busy) {
         enter();
         Frame *f = &stack[depth - 1];
-        PyObject *noted = PyObject_CallMethod(recorder, "note", "OO", value, f->returned ? f->returned : Py_None);
+        PyObject *noted = api ? api->note(api->self, value, f->returned)
+                              : PyObject_CallMethod(recorder, "note", "OO", value, f->returned ? f->returned : Py_None);
         if (!noted) recorder_failed();
         else { Py_XSETREF(stack[depth - 1].returned, noted); }
         leave();
@@ -392,7 +416,7 @@ static PyObject *iterator_next(SiteIterator *it) {
     PyObject *result = next(it->inner), *type = NULL, *value = NULL, *trace = NULL;
     if (!serial) return result;
     if (!result) PyErr_Fetch(&type, &value, &trace);
-    finish(mine, serial, it->inner, NULL, 0, NULL, result);
+    finish(mine, serial, result ? it->inner : NULL, NULL, 0, NULL, result); /* the end of the loop is no operation */
     if (!result) PyErr_Restore(type, value, trace);
     return unless_interrupted(result);
 }
@@ -521,6 +545,12 @@ static PyTypeObject SwitchType = {
 static PyObject *start(PyObject *m, PyObject *args) {
     PyObject *r, *files;
     if (!PyArg_ParseTuple(args, "OO!", &r, &PySet_Type, &files)) return NULL;
+    PyObject *offered = PyObject_GetAttrString(r, "_c_api");
+    if (!offered) PyErr_Clear();
+    const RecorderApi *table = offered && PyCapsule_IsValid(offered, RECORDER_CAPSULE)
+                                   ? PyCapsule_GetPointer(offered, RECORDER_CAPSULE) : NULL;
+    api = table && table->version == RECORDER_VERSION ? table : NULL;
+    Py_XSETREF(capsule, offered);
     Py_INCREF(r); Py_XSETREF(recorder, r);
     Py_INCREF(files); Py_XSETREF(user_files, files);
     PyDict_Clear(user_types);
