@@ -26,7 +26,8 @@ typedef struct {
     PyObject *info;         /* static facts about the place in the source; opaque here */
     PyObject *function;     /* the function of module `operator` that this site stands for, or None */
     PyObject *variant;      /* called instead, with the same arguments, in mode VARIANT */
-    long long calls, nanoseconds; /* of recorded executions that moved no data */
+    long long calls, nanoseconds; /* of recorded executions that moved no data (nanoseconds: of those that were timed) */
+    int quiet;              /* timed calls of user code in a row in which no data moved: after some, few are timed */
 } Site;
 
 typedef struct {
@@ -50,7 +51,7 @@ static PyObject *recorder = NULL;   /* object with path, operation, region, note
 static PyObject *capsule = NULL;    /* the recorder's functions in C, if it has them, */
 static const RecorderApi *api = NULL; /* which are called instead of its methods */
 static PyObject *user_files = NULL; /* set of co_filename */
-static PyObject *user_types = NULL; /* dict type -> bool */
+static PyObject *user_types = NULL; /* dict weak reference to a type -> bool */
 static PyObject *failure = NULL;    /* first exception raised by the recorder, as text */
 static int recording = 0;
 static long long spent = 0;         /* nanoseconds that recording itself took */
@@ -139,15 +140,16 @@ static void enter(void) { busy = 1; PyThreadState_EnterTracing(PyThreadState_Get
 static void leave(void) { PyThreadState_LeaveTracing(PyThreadState_Get()); busy = 0; }
 
 static int is_user_type(PyObject *type) {
-    PyObject *known = PyDict_GetItemWithError(user_types, type);
-    if (known) return known == Py_True;
-    if (PyErr_Occurred()) { PyErr_Clear(); return 0; }
+    PyObject *key = PyWeakref_NewRef(type, NULL); /* a class must not live longer because it was called */
+    PyObject *known = key ? PyDict_GetItemWithError(user_types, key) : NULL;
+    if (known || !key || PyErr_Occurred()) { PyErr_Clear(); Py_XDECREF(key); return known == Py_True; }
     enter();
     PyObject *answer = PyObject_CallMethod(recorder, "is_user", "O", type);
     int yes = answer == Py_True;
     if (!answer) recorder_failed();
-    else if (PyDict_SetItem(user_types, type, yes ? Py_True : Py_False) < 0) PyErr_Clear();
+    else if (PyDict_SetItem(user_types, key, yes ? Py_True : Py_False) < 0) PyErr_Clear();
     Py_XDECREF(answer);
+    Py_DECREF(key);
     leave();
     return yes;
 }
@@ -178,12 +180,20 @@ static void shrink(void) {
     stack = first; room = FEW;
 }
 
+/* Reading the clock costs more than a small Python function.  A call of user code that never moved data is timed only now
+ * and then, where nobody's own time depends on it: a region has none, a library call that calls back has. */
+#define QUIET 64
+static inline int is_timed(Site *site, int user) {
+    return !user || site->quiet < QUIET || site->calls % QUIET == 0 || (depth && !stack[depth - 1].user);
+}
+
 static long long push(Site *site, int user) { /* the serial of the new frame, 0 if there is no memory for one */
     if (depth == room && !grow()) return 0;
+    int timed = is_timed(site, user);
     Frame *f = &stack[depth++];
     f->site = site; f->child = f->overhead = 0; f->path = -1; f->user = user; f->children = 0; f->returned = NULL;
     f->serial = ++serials;
-    f->start = now();
+    f->start = timed ? now() : 0;
     return f->serial;
 }
 
@@ -203,6 +213,8 @@ static long path_of(int i) {
         long path = ask_path(parent, (PyObject *)stack[i].site);
         if (path < 0) { recorder_failed(); return -1; }
         stack[i].path = path;
+        stack[i].site->quiet = 0;
+        for (int j = i + 1; !stack[i].start && j < depth; j++) stack[i].start = stack[j].start; /* it moves data after all */
         if (i > 0) stack[i - 1].children++;
     }
     return stack[i].path;
@@ -258,9 +270,15 @@ static void tell(long path, Frame *f, PyObject *function, PyObject *const *args,
  * not).  A region that raised is not told: what ran in it was. */
 static void finish(int mine, long long serial, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *names, PyObject *result) {
     if (mine >= depth || stack[mine].serial != serial) return;
+    if (!stack[mine].start) { /* not timed, so nothing was told in it */
+        depth = mine;
+        stack[mine].site->calls++;
+        return;
+    }
     long long end = now();
     Frame f = stack[mine];
     long long total = end - f.start - f.overhead;
+    int told = 0;
     depth = mine + 1;
     if (function && (result || !f.user) && recording && !busy) {
         enter();
@@ -268,13 +286,14 @@ static void finish(int mine, long long serial, PyObject *function, PyObject *con
         if (f.user ? (f.children > 0) : moved_data(&f, function, args, every, result)) {
             long path = path_of(mine);
             if (path >= 0) tell(path, &f, function, args, n, names, result, total);
-        } else { f.site->calls++; f.site->nanoseconds += total; }
+            told = 1;
+        } else { f.site->calls++; f.site->nanoseconds += total; f.site->quiet += f.site->quiet < QUIET; }
         f.returned = stack[mine].returned;
         leave();
     }
     depth = mine;
     Py_XDECREF(f.returned);
-    long long cost = now() - end;
+    long long cost = told ? now() - end : 0;
     spent += cost;
     if (mine > 0) { stack[mine - 1].child += total; stack[mine - 1].overhead += f.overhead + cost; }
     else if (room > FEW) shrink();
