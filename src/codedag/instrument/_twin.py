@@ -17,6 +17,7 @@ CALL, BINARY, UNARY, INPLACE, GETITEM, SETITEM, RETURN, ITERATE = range(8)
 PASS, RECORD, VARIANT = range(3)
 
 _now = time.perf_counter_ns
+_NOTHING = object()  # what was called when nothing is to be told
 _SCALARS = (int, bool, type(None), str, range, slice, type, types.FunctionType, types.ModuleType)
 _NUMBERS = (int, float, bool)
 _PLAIN_ITERABLES: tuple[type, ...] = (
@@ -252,7 +253,7 @@ def _finish(
     total = end - frame.start - frame.overhead
     del stack[mine + 1 :]
     try:
-        if function is not None and not (failed and frame.user) and _state.recording and not _thread.busy:
+        if function is not _NOTHING and not (failed and frame.user) and _state.recording and not _thread.busy:
             _ask(_tell, mine, frame, function, args, keywords, result, total, failed)
     finally:
         del stack[mine:]
@@ -333,7 +334,7 @@ class SiteIterator:
         try:
             result = next(self.inner)
         except BaseException:
-            _finish(mine, None, (), {}, None, failed=True)  # the end of the loop: no operation
+            _finish(mine, _NOTHING, (), {}, None, failed=True)  # the end of the loop: no operation
             raise
         _finish(mine, self.inner, (), {}, result)
         return result

@@ -64,7 +64,7 @@ class Telling:
         self.told.append(("note", shown(value), before))
         return (before or 0) + 1
 
-    def operation(self, path, site, function, args, keywords, result, total, own, returned) -> None:
+    def operation(self, path, site, function, args, keywords, result, total, own, returned, failed=False) -> None:
         self._check("operation")
         assert total >= own >= 0
         name = getattr(function, "__name__", type(function).__name__)
