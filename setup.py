@@ -12,7 +12,7 @@ class BuildOrSayWhyNot(build_ext):
     def build_extension(self, ext: Extension) -> None:
         try:
             super().build_extension(ext)
-        except Exception as error:  # any compiler failure means the same thing here
+        except Exception as error:  # noqa: BLE001 - any compiler failure means the same thing here
             print(
                 f"codedag: C extension {ext.name} was NOT built ({error}).\n"
                 "codedag: the plain-Python twin will be used: same graphs and results, slower tracing,\n"

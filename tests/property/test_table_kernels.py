@@ -99,9 +99,7 @@ def rows_of(view, row_step):
 
 def table_of(numbers, rows, dtype):
     """All bit patterns, NaNs with payloads among them: a table is copied, never computed with."""
-    numbers_of_bytes = numbers.integers(
-        0, 2 if dtype.kind == "b" else 256, rows * 256 * dtype.itemsize, np.uint8
-    )
+    numbers_of_bytes = numbers.integers(0, 2 if dtype.kind == "b" else 256, rows * 256 * dtype.itemsize, np.uint8)
     return numbers_of_bytes.view(dtype).reshape(rows, 256)
 
 
@@ -187,9 +185,7 @@ def test_read_only_inputs_are_taken(engine, seed):
 
 def test_images_of_all_sizes_share_a_kernel(engine, seed):
     numbers = np.random.default_rng(seed)
-    first = kernel_for(
-        numbers.integers(0, 256, (9, 8, 3), dtype=np.uint8), (0, 0, 1), "f4", np.empty((9, 8, 3), "f4")
-    )
+    first = kernel_for(numbers.integers(0, 256, (9, 8, 3), dtype=np.uint8), (0, 0, 1), "f4", np.empty((9, 8, 3), "f4"))
     table = table_of(numbers, 3, np.dtype("f4"))
     for high, wide in ((224, 224), (31, 1), (1, 77), (1, 1), (128, 65)):
         view = numbers.integers(0, 256, (high, wide, 3), dtype=np.uint8)[:, ::-1]

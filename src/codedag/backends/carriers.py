@@ -69,8 +69,6 @@ def _holds(carrier: str, image: Array, border: float | None) -> bool:
     if border is not None and float(dtype.type(border)) != border:
         return False
     if image.dtype.kind in "iu":
-        return (
-            True  # the range has been looked at; a comparison with float32 would round large integers first
-        )
+        return True  # the range has been looked at; a comparison with float32 would round large integers first
     with np.errstate(all="ignore"):  # the user may have asked numpy to raise on underflow
         return bool((image.astype(dtype) == image).all())

@@ -83,9 +83,7 @@ def _(call: Any) -> Verdict:
 
 def _median_window(call: Any) -> str:
     place = _place_of(call)
-    if place is not None and (
-        place.shape[0] != place.shape[1] or place.shape[0] % 2 == 0 or not place.kernel.all()
-    ):
+    if place is not None and (place.shape[0] != place.shape[1] or place.shape[0] % 2 == 0 or not place.kernel.all()):
         return "cv2 has medians of odd squares only"
     if call.input.ndim == 3 and call.input.shape[2] == 2:
         return "2 channels"
@@ -182,9 +180,7 @@ def grey_dilation(
     axes: Any = None,
 ) -> Array:
     """The dilation by a flat window, which scipy mirrors, by cv2.dilate."""
-    return _extreme(
-        "dilate", input, _place(input.ndim, size, footprint, origin, axes, mirrored=True), mode, cval
-    )
+    return _extreme("dilate", input, _place(input.ndim, size, footprint, origin, axes, mirrored=True), mode, cval)
 
 
 @grey_erosion.guard
@@ -220,9 +216,7 @@ def binary_erosion(
     axes: Any = None,
 ) -> Array:
     """The erosion of a mask, by cv2.erode."""
-    return _binary(
-        "erode", input, _structure(structure, origin, mirrored=False), int(iterations), border_value
-    )
+    return _binary("erode", input, _structure(structure, origin, mirrored=False), int(iterations), border_value)
 
 
 @substitutes("scipy.ndimage.binary_dilation", into="cv2", gives=EXACT, needs=CV2, source_needs=MORPHOLOGY)
@@ -239,9 +233,7 @@ def binary_dilation(
     axes: Any = None,
 ) -> Array:
     """The dilation of a mask, by cv2.dilate."""
-    return _binary(
-        "dilate", input, _structure(structure, origin, mirrored=True), int(iterations), border_value
-    )
+    return _binary("dilate", input, _structure(structure, origin, mirrored=True), int(iterations), border_value)
 
 
 @binary_erosion.guard
@@ -297,9 +289,7 @@ def _result(image: Array, code: str = "") -> tuple[Array, Array]:
 def _into(result: Array, target: Array, written: Array) -> Array:
     """The result, after what cv2 has not already written there is brought in."""
     if written is not target:
-        np.copyto(
-            target, written.reshape(target.shape), casting="unsafe"
-        )  # exact: the carrier holds every value
+        np.copyto(target, written.reshape(target.shape), casting="unsafe")  # exact: the carrier holds every value
     return result
 
 
@@ -331,9 +321,7 @@ def _place(ndim: int, size: Any, footprint: Any, origin: Any, axes: Any, *, mirr
     return place
 
 
-def _place_or_none(
-    ndim: int, size: Any, footprint: Any, origin: Any, axes: Any, mirrored: bool
-) -> Window | None:
+def _place_or_none(ndim: int, size: Any, footprint: Any, origin: Any, axes: Any, mirrored: bool) -> Window | None:
     count = ndim if axes is None else len(axes)
     if footprint is None:
         shape = whole_numbers(size, count)
@@ -378,9 +366,7 @@ def _one_window(call: Any) -> str:
 
 
 def _plane(call: Any) -> str:
-    return plane(
-        call.input, call.axes, call.size if call.footprint is None else getattr(call.footprint, "shape", None)
-    )
+    return plane(call.input, call.axes, call.size if call.footprint is None else getattr(call.footprint, "shape", None))
 
 
 def _border(call: Any) -> str:
@@ -438,11 +424,7 @@ def _binary_options(call: Any) -> str:
 
 def _binary_window(call: Any) -> str:
     place = _structure_or_none(call.structure, call.origin, False)
-    if (
-        place is not None
-        and call.iterations > 1
-        and (call.origin != 0 or not all(n & 1 for n in place.shape))
-    ):
+    if place is not None and call.iterations > 1 and (call.origin != 0 or not all(n & 1 for n in place.shape)):
         return "several iterations of a window that is not centred"
     if call.structure is None and call.iterations == 1:
         return fits(call.input, place, LEAST_CROSS)

@@ -52,9 +52,7 @@ def binary_call(rng: random.Random) -> Call:
         "iterations",
         lambda: weighted(rng, (1, 2, 3, 5), (0, -1, 1.0, None, 40, True), 0.15),
     )
-    _sometimes(
-        rng, values, 0.3, "border_value", lambda: weighted(rng, (0, 1, True, False), (2, -1, None, 0.5))
-    )
+    _sometimes(rng, values, 0.3, "border_value", lambda: weighted(rng, (0, 1, True, False), (2, -1, None, 0.5)))
     _sometimes(rng, values, 0.15, "origin", lambda: rng.choice((0, 1, -1, (0, 1), (-1, 1), 5, 0.5)))
     _sometimes(rng, values, 0.05, "brute_force", lambda: rng.choice((True, False, 1)))
     _sometimes(rng, values, 0.04, "mask", lambda: np.ones(np.shape(values["input"]), bool))
@@ -74,9 +72,7 @@ def _image(rng: random.Random, dtype: str) -> Any:
         return [[1, 2, 3], [4, 5, 6]]
     usual, rare = (128, 200), ((64, 127), (0, 63))
     sides = [rng.randint(*weighted(rng, (usual,), rare, 0.2)) for _ in range(2)]
-    shape = weighted(
-        rng, (tuple(sides),), ((sides[0],), (*sides, 3), (*sides, 1), (*sides, 4), (*sides, 2)), 0.2
-    )
+    shape = weighted(rng, (tuple(sides),), ((sides[0],), (*sides, 3), (*sides, 1), (*sides, 4), (*sides, 2)), 0.2)
     if dtype.startswith(">"):
         return array(rng, shape, dtype[1:]).astype(dtype)
     return array(rng, shape, dtype)
@@ -93,9 +89,7 @@ def _window(rng: random.Random, ndim: int) -> dict[str, Any]:
 def _structure(rng: random.Random) -> Any:
     kind = rng.choice(("full", "full", "cross", "random", "random", "flat", "odd"))
     if kind == "odd":
-        return rng.choice(
-            ([[0, 1, 0]] * 3, np.zeros((3, 3)), np.ones(3), np.ones((0, 3)), np.ones((3, 3, 1)), 3, None)
-        )
+        return rng.choice(([[0, 1, 0]] * 3, np.zeros((3, 3)), np.ones(3), np.ones((0, 3)), np.ones((3, 3, 1)), 3, None))
     if kind == "cross":
         return np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0]], rng.choice((bool, int, float)))
     if kind == "flat":
@@ -115,7 +109,5 @@ def _some_axes(rng: random.Random) -> Any:
 def _maybe_broken(rng: random.Random, call: Call) -> Call:
     """At times a call that does not fit the signature."""
     if rng.random() < 0.02:
-        return rng.choice(
-            (Call(call.args, {**call.kwargs, "sise": 3}), Call(call.args * 9, call.kwargs), Call())
-        )
+        return rng.choice((Call(call.args, {**call.kwargs, "sise": 3}), Call(call.args * 9, call.kwargs), Call()))
     return call

@@ -86,9 +86,7 @@ def _proven(substitution: Substitution, file: str, identity: str) -> Verdict:
     if known is not None:
         return Yes if known["ok"] else No(str(known["reason"]))
     outcome = attempt(prove, substitution)
-    proof = outcome.value or Proof(
-        substitution.name, 0, 0, No(f"the proof could not be run: {outcome.error!r}")
-    )
+    proof = outcome.value or Proof(substitution.name, 0, 0, No(f"the proof could not be run: {outcome.error!r}"))
     _remember(Path(file), identity, proof)
     return proof.verdict
 
@@ -168,9 +166,7 @@ def key(substitution: Substitution) -> str:
         "libraries": {name: installed_version(name) for name in sorted(names)},
         "python": [platform.python_implementation(), sys.version],
         "processor": _processor(),
-        "settings": sorted(
-            f"{name}={value}" for name, value in os.environ.items() if name.startswith(SETTINGS)
-        ),
+        "settings": sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(SETTINGS)),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
@@ -211,9 +207,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _legal(entry: Any) -> bool:
-    return (
-        isinstance(entry, dict) and isinstance(entry.get("ok"), bool) and isinstance(entry.get("reason"), str)
-    )
+    return isinstance(entry, dict) and isinstance(entry.get("ok"), bool) and isinstance(entry.get("reason"), str)
 
 
 def _remember(path: Path, identity: str, proof: Proof) -> None:

@@ -318,9 +318,7 @@ def _resolve(name: str) -> Callable[..., Any]:
     found = attempt(pkgutil.resolve_name, name) if _findable(name.partition(".")[0]) else Outcome(None, None)
     if not callable(found.value):
         reason = f": {found.error}" if found.error else ""
-        raise CodedagError(
-            f"{name} cannot be found{reason}", hint="Is the library installed, in the right version?"
-        )
+        raise CodedagError(f"{name} cannot be found{reason}", hint="Is the library installed, in the right version?")
     return found.value  # type: ignore[no-any-return]
 
 

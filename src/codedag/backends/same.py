@@ -90,10 +90,7 @@ def _differing(left: Any, right: Any) -> str:
     import numpy as np
 
     size = left.dtype.itemsize
-    rows = [
-        np.frombuffer(value.tobytes(), np.uint8).reshape(-1, size) if size else value
-        for value in (left, right)
-    ]
+    rows = [np.frombuffer(value.tobytes(), np.uint8).reshape(-1, size) if size else value for value in (left, right)]
     count = int((rows[0] != rows[1]).any(axis=-1).sum()) if size else 0
     return f"{count} of {left.size} elements differ"
 

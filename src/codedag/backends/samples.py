@@ -21,16 +21,12 @@ def array(rng: random.Random, shape: tuple[int, ...], dtype: str, layout: str = 
     return _laid_out(_values(rng, source, shape, np.dtype(dtype)), layout or rng.choice(LAYOUTS))
 
 
-def _values(
-    rng: random.Random, source: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> Array:
+def _values(rng: random.Random, source: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     if dtype.kind == "b":
         return source.random(shape) < rng.choice((0.02, 0.3, 0.7, 0.98))
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
-        low, high = rng.choice(
-            ((int(info.min), int(info.max)), (0, 3), (0, 100), (int(info.max) - 2, int(info.max)))
-        )
+        low, high = rng.choice(((int(info.min), int(info.max)), (0, 3), (0, 100), (int(info.max) - 2, int(info.max))))
         return source.integers(low, high, shape, dtype=dtype, endpoint=True)
     with np.errstate(all="ignore"):
         return _floats(rng, source, shape).astype(dtype)

@@ -161,11 +161,7 @@ def border(mode: Any, cval: Any, dtype: np.dtype[Any]) -> str:
         return "cval is not a plain number"
     if not abs(float(cval) if isinstance(cval, np.generic) else cval) < 1e30:
         return "cval is huge or not a number"
-    return (
-        ""
-        if mode != "constant" or _representable(float(cval), dtype)
-        else f"cval {cval!r} is not a {dtype.name}"
-    )
+    return "" if mode != "constant" or _representable(float(cval), dtype) else f"cval {cval!r} is not a {dtype.name}"
 
 
 def _representable(value: float, dtype: np.dtype[Any]) -> bool:

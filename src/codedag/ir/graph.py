@@ -129,9 +129,7 @@ class Graph:
         self._order: array[int] | None = None
 
     @classmethod
-    def build(
-        cls, ops: Iterable[Op], edges: Iterable[Edge] = (), carried: Iterable[tuple[int, int]] = ()
-    ) -> Graph:
+    def build(cls, ops: Iterable[Op], edges: Iterable[Edge] = (), carried: Iterable[tuple[int, int]] = ()) -> Graph:
         """The graph of these rows, in this order; `check` says whether it is legal."""
         builder = GraphBuilder()
         for batch in _batches(ops):

@@ -63,9 +63,7 @@ def _need(keys: tuple[str, ...], seen: set[str]) -> None:
             raise Unreadable("is missing", field=key)
 
 
-def _read_table(
-    stream: JsonStream, key: str, decoder: msgspec.json.Decoder[Any], add: Callable[[Any], None]
-) -> None:
+def _read_table(stream: JsonStream, key: str, decoder: msgspec.json.Decoder[Any], add: Callable[[Any], None]) -> None:
     done = 0
     try:
         for batch in stream.batches():

@@ -16,12 +16,8 @@ from codedag.ir.errors import BadFile
 VERSION = 1
 
 MAKE_AGAIN = "Make the file again with the command that wrote it, or correct this field (docs/files.md)."
-INCOMPLETE = (
-    "The file is incomplete or damaged: copy it again, or make it again with the command that wrote it."
-)
-NOT_OURS = (
-    "Give a file that CodeDAG wrote (run.json, graph.json, costs.json, machine.json, plan.json, report.json)."
-)
+INCOMPLETE = "The file is incomplete or damaged: copy it again, or make it again with the command that wrote it."
+NOT_OURS = "Give a file that CodeDAG wrote (run.json, graph.json, costs.json, machine.json, plan.json, report.json)."
 OTHER_VERSION = "Read it with the CodeDAG that wrote it, or make it again with this one."
 UNREADABLE = "Check the path and its permissions."
 
@@ -80,9 +76,7 @@ def check_header(kind: str, key: str, raw: bytes) -> None:
     if key == "format" and value != f"codedag/{kind}":
         raise Unreadable(f"expected `codedag/{kind}`, got `{_short(value)}`", field=key, hint=NOT_OURS)
     if key == "version" and (value != VERSION or value is True):
-        raise Unreadable(
-            f"this CodeDAG reads version {VERSION}, got `{_short(value)}`", field=key, hint=OTHER_VERSION
-        )
+        raise Unreadable(f"this CodeDAG reads version {VERSION}, got `{_short(value)}`", field=key, hint=OTHER_VERSION)
 
 
 def _short(value: object) -> str:

@@ -108,14 +108,10 @@ def load(path: str | os.PathLike[str], kind: Literal["plan"]) -> Plan: ...
 @overload
 def load(path: str | os.PathLike[str], kind: Literal["report"]) -> Report: ...
 @overload
-def load(
-    path: str | os.PathLike[str], kind: Kind | None = None, *, checked: bool = True
-) -> Stored | RunDirectory: ...
+def load(path: str | os.PathLike[str], kind: Kind | None = None, *, checked: bool = True) -> Stored | RunDirectory: ...
 
 
-def load(
-    path: str | os.PathLike[str], kind: Kind | None = None, *, checked: bool = True
-) -> Stored | RunDirectory:
+def load(path: str | os.PathLike[str], kind: Kind | None = None, *, checked: bool = True) -> Stored | RunDirectory:
     """What a file holds (its `format` says; it must be `kind` if given), or a RunDirectory for a directory.
 
     Raises BadFile naming the file, the field and what to do. A graph is also checked (`check`) unless
@@ -155,15 +151,11 @@ def _refuse_odd(path: Path) -> None:
     except ValueError as error:
         raise Unreadable(f"is not a path ({error})", hint="Check the path.") from error
     if stat.S_ISDIR(found.st_mode):
-        raise Unreadable(
-            "is a directory where a file is expected", hint="Name the file in it, such as graph.json."
-        )
+        raise Unreadable("is a directory where a file is expected", hint="Name the file in it, such as graph.json.")
     if not stat.S_ISREG(found.st_mode):
         raise Unreadable("is not a regular file", hint="Copy the data into a file first.")
     if found.st_size > LARGEST_NBYTES:
-        raise Unreadable(
-            f"is too large: {found.st_size} bytes, at most {LARGEST_NBYTES} are read", hint=NOT_OURS
-        )
+        raise Unreadable(f"is too large: {found.st_size} bytes, at most {LARGEST_NBYTES} are read", hint=NOT_OURS)
 
 
 def _kind_of(path: Path) -> str:

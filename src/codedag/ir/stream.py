@@ -24,9 +24,7 @@ _STRING = re.compile(_TEXT, re.DOTALL)
 _SCALAR = re.compile(rb'[^ \t\r\n,:"\[\]{}]++')
 _TOKEN = re.compile(rb'[^"\[\]{}]*+(?:([\[{])|([\]}])|' + _TEXT + rb")", re.DOTALL)
 # Any number of whole objects without inner lists or objects, each with the comma that follows it.
-_FLAT_RUN = re.compile(
-    rb'(?:[ \t\r\n]*+\{[^"{}\[\]]*+(?:' + _TEXT + rb'[^"{}\[\]]*+)*+\}[ \t\r\n]*+,)*+', re.DOTALL
-)
+_FLAT_RUN = re.compile(rb'(?:[ \t\r\n]*+\{[^"{}\[\]]*+(?:' + _TEXT + rb'[^"{}\[\]]*+)*+\}[ \t\r\n]*+,)*+', re.DOTALL)
 
 _KEY = msgspec.json.Decoder(str)
 
@@ -157,9 +155,7 @@ class JsonStream:
     def _take(self, wanted: bytes, *, after: str) -> bytes:
         found = self._next()
         if found not in wanted:
-            raise Unreadable(
-                f"is not valid JSON (`{found.decode('latin-1')}` after {after[:80]})", hint=INCOMPLETE
-            )
+            raise Unreadable(f"is not valid JSON (`{found.decode('latin-1')}` after {after[:80]})", hint=INCOMPLETE)
         self._at += 1
         return found
 

@@ -102,9 +102,7 @@ def _search() -> Search:
     for name, command in _candidates(tried):
         found = _try(name, command)
         if isinstance(found, Compiler):
-            return Search(
-                Compiler(found.name, found.command, found.flags, found.version, tuple(tried)), tuple(tried)
-            )
+            return Search(Compiler(found.name, found.command, found.flags, found.version, tuple(tried)), tuple(tried))
         tried.append((name, found.reason))
     reasons = "; ".join(f"{name}: {reason}" for name, reason in tried)
     return Search(No(f"no C compiler works here ({reasons})"), tuple(tried))

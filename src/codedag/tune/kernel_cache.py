@@ -179,9 +179,7 @@ def _build_privately(key: str, source: str, compiler: Compiler, prove: Prove, wh
     built = _find(folder, key) or _make(folder, key, source, compiler, prove)
     if isinstance(built, No):
         return No(built.reason)
-    return Built(
-        built.path, f"{why}; kernels of this process lie in a temporary folder and are built again next time"
-    )
+    return Built(built.path, f"{why}; kernels of this process lie in a temporary folder and are built again next time")
 
 
 _private: dict[int, Path] = {}  # by process: a forked child must not remove its parent's

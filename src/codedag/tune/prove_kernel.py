@@ -113,10 +113,7 @@ class Prover:
             return self._image(number)
         ndim = self.random.randint(1, 5)
         most = (4000, 120, 24, 9, 7)[ndim - 1]
-        shape = [
-            self.random.choice((1, 2, 3, self.channels or 4, self.random.randint(1, most)))
-            for _ in range(ndim)
-        ]
+        shape = [self.random.choice((1, 2, 3, self.channels or 4, self.random.randint(1, most))) for _ in range(ndim)]
         if self.random.random() < 0.05:
             shape[self.random.randrange(ndim)] = 0
         view = self._cut(self._filled(shape))
@@ -204,9 +201,7 @@ def main(arguments: list[str]) -> int:
     if isinstance(apply, No):
         verdict: Verdict = apply
     else:
-        verdict = Prover(apply, int(spec["itemsize"]), int(spec["channels"])).run(
-            int(spec.get("cases", CASES))
-        )
+        verdict = Prover(apply, int(spec["itemsize"]), int(spec["channels"])).run(int(spec.get("cases", CASES)))
     if isinstance(verdict, No):
         sys.stderr.write(verdict.reason + "\n")
         return 1

@@ -73,9 +73,7 @@ class TableKernel:
 
     def _fitting(self, view: Array, row_step: tuple[int, ...], table: Array, out: Array) -> Layout | No:
         """The layout of the job, or why it would be wrong or unsafe to run it. Costs about a microsecond."""
-        if not (
-            isinstance(view, np.ndarray) and isinstance(table, np.ndarray) and isinstance(out, np.ndarray)
-        ):
+        if not (isinstance(view, np.ndarray) and isinstance(table, np.ndarray) and isinstance(out, np.ndarray)):
             return No("view, table and out must be numpy arrays")
         shape = view.shape
         key = (shape, view.strides, row_step, out.strides)

@@ -69,9 +69,7 @@ def test_many_random_calls(name, seed):
 def test_half_of_the_usual_calls_are_accepted(name):
     substitution, rng, accepted = of(name), random.Random(7), 0
     for _ in range(200):
-        picture = noise(
-            rng.choice(("uint8", "uint8", "bool", "float32", "uint16")), high=2 if name in BINARY else 99
-        )
+        picture = noise(rng.choice(("uint8", "uint8", "bool", "float32", "uint16")), high=2 if name in BINARY else 99)
         options = {}
         if name not in BINARY:
             options = {
@@ -251,9 +249,7 @@ ODD_OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("options", "words"), ODD_OPTIONS, ids=[str(number) for number in range(len(ODD_OPTIONS))]
-)
+@pytest.mark.parametrize(("options", "words"), ODD_OPTIONS, ids=[str(number) for number in range(len(ODD_OPTIONS))])
 @pytest.mark.parametrize("name", FILTERS + GREY)
 def test_odd_options_are_declined(name, options, words):
     assert words in reason(name, noise(), **options)

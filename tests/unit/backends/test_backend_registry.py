@@ -49,9 +49,7 @@ def test_the_guard_sees_bound_arguments_with_defaults(table):
     assert made.run(1) == "x"
 
 
-@pytest.mark.parametrize(
-    ("args", "kwargs"), [((), {}), ((1, 2, 3), {}), ((1,), {"wrong": 2}), ((1,), {"obj": 2})]
-)
+@pytest.mark.parametrize(("args", "kwargs"), [((), {}), ((1, 2, 3), {}), ((1,), {"wrong": 2}), ((1,), {"obj": 2})])
 def test_a_call_that_does_not_bind_is_declined(table, args, kwargs):
     made = make()
     made.guard(lambda call: Yes)
@@ -61,9 +59,7 @@ def test_a_call_that_does_not_bind_is_declined(table, args, kwargs):
 
 def test_signatures_that_no_dataclass_has_bind_too(table):
     made = make(function=lambda a, /, *rest, b=[1], **more: None)
-    made.guard(
-        lambda call: Yes if (call.a, call.rest, call.b, call.more) == (1, (2,), [1], {"c": 3}) else No("no")
-    )
+    made.guard(lambda call: Yes if (call.a, call.rest, call.b, call.more) == (1, (2,), [1], {"c": 3}) else No("no"))
     assert made.accepts((1, 2), {"c": 3})
     assert not made.accepts((), {"a": 1})
 
@@ -183,9 +179,7 @@ def test_bad_plug_ins_are_left_out_with_a_reason(table, monkeypatch):
         raise ModuleNotFoundError("No module named 'gone'")
 
     points = [Point("half", half), Point("good", good), Point("missing", missing)]
-    monkeypatch.setattr(
-        importlib.metadata, "entry_points", lambda group: points if group == registry.GROUP else []
-    )
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == registry.GROUP else [])
     monkeypatch.setattr(registry, "_built_in", tuple)
     assert len(find("plug.good")) == 1
     assert find("plug.half") == ()

@@ -72,9 +72,7 @@ COSTS = CostTable(
             status="ok",
             alternatives=[Alternative(variant="cv2", status="failed", reason="raised")],
         ),
-        CostRow(
-            op=0, pu="cuda:0", variant="original", status="unsupported", reason="no kernel", scratch_nbytes=5
-        ),
+        CostRow(op=0, pu="cuda:0", variant="original", status="unsupported", reason="no kernel", scratch_nbytes=5),
     ],
 )
 MACHINE = Machine(
@@ -90,9 +88,7 @@ MACHINE = Machine(
 PLAN = Plan(
     sources=[Source(file="train.py", sha256="ab" * 32)],
     placement=[
-        Placement(
-            op=0, name="cv2.resize", context="a/b", file="train.py", line=41, pu="cpu", variant="original"
-        )
+        Placement(op=0, name="cv2.resize", context="a/b", file="train.py", line=41, pu="cpu", variant="original")
     ],
     moves=[
         Move(kind="widen", ops=[]),

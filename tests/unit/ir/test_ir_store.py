@@ -151,9 +151,7 @@ def test_what_is_not_ours(raw, words, kind, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_deep_nesting_in_an_unknown_field(kind, saved, tmp_path):
     path = tmp_path / "deep.json"
-    path.write_bytes(
-        json.dumps(saved[kind]).encode()[:-1] + b',"z":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    )
+    path.write_bytes(json.dumps(saved[kind]).encode()[:-1] + b',"z":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
     refused(path, "nested too deeply")
 
 
@@ -165,10 +163,7 @@ def test_a_table_that_appears_twice(saved, tmp_path):
 
 def test_a_cycle_is_found_when_loading(tmp_path):
     path = tmp_path / "graph.json"
-    rows = [
-        json.loads(json.dumps({field: getattr(op(i), field) for field in op(i).__struct_fields__}))
-        for i in (0, 1)
-    ]
+    rows = [json.loads(json.dumps({field: getattr(op(i), field) for field in op(i).__struct_fields__})) for i in (0, 1)]
     edges = [{"src": a, "dst": 1 - a, "kind": "flow", "nbytes": 0} for a in (0, 1)]
     path.write_text(json.dumps({"format": "codedag/graph", "version": 1, "ops": rows, "edges": edges}))
     refused(path, "form a cycle", "op 0 numpy.sqrt (train.py:41)")

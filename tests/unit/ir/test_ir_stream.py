@@ -9,11 +9,7 @@ from codedag.ir.reject import Unreadable
 from codedag.ir.stream import JsonStream
 
 ODD = ["}],{", '"', '\\"', "\\", "[{", "é\n", "", 'a":{"b', "\\\\"]
-ITEMS = (
-    [{"a": 1, "b": text} for text in ODD]
-    + [{"n": {"m": [text, {}]}} for text in ODD]
-    + [3, None, "x", [], {}]
-)
+ITEMS = [{"a": 1, "b": text} for text in ODD] + [{"n": {"m": [text, {}]}} for text in ODD] + [3, None, "x", [], {}]
 
 
 def walk(raw, window, many):

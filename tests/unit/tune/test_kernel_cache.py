@@ -173,9 +173,7 @@ def test_no_folder_at_all_is_a_reason(monkeypatch, tmp_path, compiler):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("CODEDAG_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(kernel_cache, "_private", {})
-    monkeypatch.setattr(
-        kernel_cache.tempfile, "mkdtemp", lambda **_: (_ for _ in ()).throw(OSError(28, "full"))
-    )
+    monkeypatch.setattr(kernel_cache.tempfile, "mkdtemp", lambda **_: (_ for _ in ()).throw(OSError(28, "full")))
     refused = build(SOURCE, compiler, Proofs())
     assert isinstance(refused, No)
     assert "full" in refused.reason

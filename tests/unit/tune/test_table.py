@@ -47,9 +47,7 @@ MISFITS = [
 
 
 @pytest.mark.parametrize(("view", "table", "row_step", "out", "why"), MISFITS)
-def test_arrays_that_do_not_fit_are_refused_before_anything_is_written(
-    kernel, view, table, row_step, out, why
-):
+def test_arrays_that_do_not_fit_are_refused_before_anything_is_written(kernel, view, table, row_step, out, why):
     assert not kernel.accepts(view, row_step, table, out)
     with pytest.raises(ValueError, match=why):
         kernel.apply(view, table, row_step, out)
@@ -105,9 +103,7 @@ def test_remembered_layouts_are_bounded(kernel):
 
 def test_a_broken_numba_is_a_reason(monkeypatch):
     monkeypatch.setenv("CODEDAG_COMPILER", "none")
-    monkeypatch.setattr(
-        table_numba, "numba_version", lambda: No("numba cannot be imported: it needs numpy 9")
-    )
+    monkeypatch.setattr(table_numba, "numba_version", lambda: No("numba cannot be imported: it needs numpy 9"))
     kernel = kernel_of(TableSpec(1, 0))
     assert kernel.engine == "numpy"
     assert ("numba", "numba cannot be imported: it needs numpy 9") in kernel.declined
