@@ -78,7 +78,7 @@ def test_trace_writes_a_run_that_view_shows(codedag, programs, tmp_path):
     said = codedag("trace", "-o", "run", programs / "numpy_loop.py", 30)
     assert said.returncode == 0
     assert sorted(os.listdir(tmp_path / "run")) == ["costs.json", "graph.json", "run.json"]
-    assert "next: codedag view run" in said.stderr
+    assert f"next: codedag view {tmp_path / 'run'}" in said.stderr
     shown = codedag("view", "run")
     assert shown.returncode == 0
     assert "operator.isub" in shown.stdout
@@ -183,3 +183,19 @@ def test_a_closed_stderr_does_not_disturb_the_program(codedag_home, programs, pl
     got = subprocess.run(["sh", "-c", command], env=environment, stdout=subprocess.PIPE, text=True, timeout=120)
     assert got.stdout == plain(script, 50).stdout
     assert got.returncode == 0
+
+
+def test_our_words_stay_on_our_stderr(plain, codedag, tmp_path):
+    """A program that sends its stderr elsewhere or closes it keeps its stdout and exit code to itself."""
+    (tmp_path / "redirects.py").write_text("import sys\nsys.stderr = sys.stdout\nprint('own')\n")
+    (tmp_path / "closes.py").write_text("import sys\nprint('own', flush=True)\nsys.stderr.close()\n")
+    for name in ("redirects.py", "closes.py"):
+        expected, got = plain(name), codedag("run", name)
+        assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout)
+        assert "nothing was changed" in got.stderr
+
+
+def test_a_program_that_changes_its_directory_leaves_the_run_where_it_was_asked_for(codedag, tmp_path):
+    (tmp_path / "goes.py").write_text("import os\nos.chdir('/')\n")
+    assert codedag("run", "-o", "run", "goes.py").returncode == 0
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "ok"

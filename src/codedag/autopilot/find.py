@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 
 from codedag.backends.elementwise import MAP, PACK, role_of
 from codedag.backends.registry import Substitution, find
 from codedag.instrument.program import InstrumentedFile
+from codedag.migrate.chain import SMALLEST
 from codedag.migrate.chain import Link as ChainLink
 from codedag.trace.recorder import Template
 
@@ -40,7 +43,7 @@ def names_by_site(templates: list[Template]) -> dict[int, set[str]]:
 def chains(file: InstrumentedFile, owner: str, templates: list[Template]) -> list[FoundChain]:
     """The chains of one function that start from a uint8 array, longest first in source order."""
     names = {site: next(iter(seen)) for site, seen in names_by_site(templates).items() if len(seen) == 1}
-    starts = {t.site.info.index for t in templates if "uint8[" in t.in_sig}
+    starts = {t.site.info.index for t in templates if _largest_uint8(t.in_sig) >= SMALLEST}
     step = {link.source: link for link in file.links if file.infos[link.source].owner == owner}
     taken: set[int] = set()
     found = []
@@ -58,6 +61,13 @@ def chains(file: InstrumentedFile, owner: str, templates: list[Template]) -> lis
             taken |= set(range(first, links[-1].site.info.index + 1))
             found.append(FoundChain(tuple(links), between(links)))
     return found
+
+
+def _largest_uint8(signature: str) -> float:
+    """How many elements the largest uint8 array of a signature has; any number if its shape varies."""
+    shapes = [part.split(",") for part in re.findall(r"uint8\[([^\]]*)\]", signature)]
+    sizes = [math.inf if "*" in shape else math.prod(int(extent) for extent in shape if extent) for shape in shapes]
+    return max(sizes, default=0)
 
 
 def _trimmed(links: list[ChainLink]) -> list[ChainLink]:

@@ -175,7 +175,7 @@ def _hot(pilot: Pilot, graph: Graph, seconds: float) -> list[tuple[Op, float]]:
     owner = {(shown_path(path), info.index): info.owner for path, f in pilot.program.files.items() for info in f.infos}
     load = {}
     for op in graph.ops:
-        span = spans.get((op.file, owner.get((op.file, op.site), "")), 0.0)
+        span = max(spans.get((op.file, owner.get((op.file, op.site), "")), 0.0), seconds / 20)
         if op.kind not in ("region", "source") and span > 0:
             load[op.id] = op.self_seconds / span
     total = sum(load.values()) or 1.0

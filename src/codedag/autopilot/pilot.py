@@ -11,7 +11,9 @@ import os
 import queue
 import threading
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from codedag.autopilot import find
@@ -92,7 +94,8 @@ class Pilot:
     started_at: float = 0.0
     forked: int = 0
     _effects: Effects = field(default_factory=Effects)
-    _inbox: queue.Queue[Function | None] = field(default_factory=queue.Queue)
+    _inbox: queue.Queue[Callable[[], None] | None] = field(default_factory=queue.Queue)
+    _grown: dict[Function, int] = field(default_factory=dict)
     _thread: threading.Thread | None = None
     _pid: int = field(default_factory=os.getpid)
 
@@ -150,23 +153,27 @@ class Pilot:
             watch.ended = now
             self.program.settle(info.file, info.owner)
             self.recorder.freeze_around(info.file, info.owner)
-            if self.synchronous:
-                self._try_to_plan((info.file, info.owner))
-            else:
-                self._inbox.put((info.file, info.owner))
+            self._later(partial(self._try_to_plan, (info.file, info.owner)))
+
+    def _later(self, job: Callable[[], None]) -> None:
+        """Has a job done by the background thread, or at once."""
+        if self.synchronous or self._thread is None:
+            job()
+        else:
+            self._inbox.put(job)
 
     # -- planning (in the background thread)
 
     def _work(self) -> None:
         while True:
             try:
-                function = self._inbox.get(timeout=TICK)
+                job = self._inbox.get(timeout=TICK)
             except queue.Empty:
                 self._settle_scalar_functions()
                 continue
-            if function is None:
+            if job is None:
                 return
-            self._try_to_plan(function)
+            job()
 
     def _try_to_plan(self, function: Function) -> None:
         planned = attempt(self._plan_function, *function)
@@ -187,7 +194,15 @@ class Pilot:
                 self.program.install(path, idle)
 
     def _moves_data(self, path: str, owner: str) -> bool:
-        return any(t.site.info.owner == owner and t.site.info.file == path for t in list(self.recorder.templates))
+        """Whether a function has moved data since this was last asked."""
+        own = [t for t in list(self.recorder.templates) if t.site.info.owner == owner and t.site.info.file == path]
+        before, now = self._grown.get((path, owner), -1), sum(t.count for t in own)
+        self._grown[path, owner] = now
+        return now != before and bool(own)
+
+    def _take_back(self, applied: Applied, indexes: Iterable[int]) -> None:
+        """Takes a change out of the program's code once its trial has ended badly."""
+        attempt(self.program.retire, applied.path, applied.owner, indexes)
 
     def _plan_function(self, path: str, owner: str) -> None:
         file = self.program.files[path]
@@ -214,8 +229,8 @@ class Pilot:
             self._effects,
         )
         sites = [link.site.info.index for link in links]
-        self.applied.append(Applied("fuse", file.path, owner, sites, names, trial, "table"))
-        self._switch(file, owner, chain.variants())
+        applied = Applied("fuse", file.path, owner, sites, names, trial, "table")
+        self._switch(file, applied, chain.variants())
 
     def _apply_call(self, file: InstrumentedFile, owner: str, call: find.FoundCall) -> None:
         substitution = call.substitution
@@ -226,18 +241,19 @@ class Pilot:
             return
         trial = Trial(substitution.source)
         change = Substitute(file.sites[call.site], substitution, trial)
-        self.applied.append(
-            Applied("substitute", file.path, owner, [call.site], [substitution.source], trial, substitution.into)
-        )
-        self._switch(file, owner, change.variants())
+        names, variant = [substitution.source], substitution.into
+        applied = Applied("substitute", file.path, owner, [call.site], names, trial, variant)
+        self._switch(file, applied, change.variants())
 
     def _may_substitute(self, substitution: Any) -> Any:
         if substitution.equivalence is not EXACT:
             return No(f"it is {substitution.equivalence.value}, not exact")
         return substitution.available() and proven_here(substitution)
 
-    def _switch(self, file: InstrumentedFile, owner: str, variants: dict[int, Any]) -> None:
-        self.program.plan(file.path, owner, variants)
+    def _switch(self, file: InstrumentedFile, applied: Applied, variants: dict[int, Any]) -> None:
+        self.applied.append(applied)
+        applied.trial.on_stop = partial(self._later, partial(self._take_back, applied, list(variants)))
+        self.program.plan(file.path, applied.owner, variants)
         if self.switched_at is None:
             self.switched_at = time.perf_counter()
 

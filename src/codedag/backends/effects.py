@@ -36,6 +36,7 @@ _TENSOR_METHODS = {
     "float": 0, "double": 0, "item": 0, "view": 9, "reshape": 9, "permute": 9, "mean": 0, "std": 0, "unsqueeze": 1,
     "numpy": 0, "tolist": 0, "clone": 0,
 }  # fmt: skip
+_DRAWS_INTO = {"random": 2, "standard_normal": 2}  # the next positional argument would be `out`
 _BOUND = (types.MethodType, types.BuiltinMethodType)  # only these are asked for their __self__
 _WRITES = frozenset({"out", "dst", "where", "like"})
 
@@ -64,7 +65,7 @@ class Effects:
             self._learned.add("numpy")
             self._know(numpy, _NUMPY)
             generators = (numpy.random.RandomState, numpy.random.Generator)
-            self._methods |= dict.fromkeys(generators, dict.fromkeys(_DRAWS.split(), 9))
+            self._methods |= {of: {**dict.fromkeys(_DRAWS.split(), 9), **_DRAWS_INTO} for of in generators}
             self._methods[numpy.ndarray] = _ARRAY_METHODS
             self._values |= {
                 numpy.dtype,

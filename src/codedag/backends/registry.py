@@ -22,6 +22,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 
 from codedag.backends.requirements import satisfied
+from codedag.instrument.signals import raised_by_handler
 from codedag.ir.errors import CodedagError
 from codedag.ir.verdict import No, Verdict, Yes
 
@@ -70,7 +71,9 @@ def attempt(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Outcome:
     """The value of a call of code that is not ours, or the exception that it raised."""
     try:
         return Outcome(function(*args, **kwargs), None)
-    except Exception as error:  # noqa: BLE001 - foreign code may raise anything, and what it raised is the answer
+    except Exception as error:  # foreign code may raise anything, and what it raised is the answer
+        if raised_by_handler(error.__traceback__):
+            raise
         return Outcome(None, error)
 
 

@@ -68,7 +68,7 @@ def _kernels() -> dict[str, str]:
     found = find_compiler()
     if isinstance(found, No):
         return {"compiler": f"none ({found.reason})", "used instead": "numba if it is installed, else numpy"}
-    return {"compiler": f"{' '.join(found.command)} ({found.version})"}
+    return {"compiler": f"{' '.join(found.command)} ({found.version.splitlines()[0]})"}
 
 
 def _version(name: str) -> str:

@@ -37,10 +37,23 @@ def is_disabled() -> bool:
 
 
 def say(context: click.Context, *lines: str) -> None:
-    """Prints our own words to stderr, unless told to be quiet; a closed stderr is not an error."""
-    if not (context.obj or {}).get("quiet"):
-        for line in lines:
-            try:
-                click.echo(f"codedag: {line}", err=True)
-            except OSError:
-                return
+    """Prints our own words to the stderr that we were started with, unless told to be quiet.
+
+    The program may have replaced or closed its own since; a closed one is not an error.
+    """
+    if _words is None or (context.obj or {}).get("quiet"):
+        return
+    try:
+        os.write(_words, "".join(f"codedag: {line}\n" for line in lines).encode(errors="backslashreplace"))
+    except OSError:
+        return
+
+
+def _own_stderr() -> int | None:
+    try:
+        return os.dup(2)
+    except OSError:
+        return None
+
+
+_words = _own_stderr()

@@ -552,11 +552,19 @@ static PyTypeObject BoundSiteType = {
     .tp_dealloc = (destructor)spread_dealloc};
 
 /* A loop reads `switch.on` at its head to choose between its two bodies. */
-typedef struct { PyObject_HEAD char on; } Switch;
-static PyMemberDef switch_members[] = {{"on", T_BOOL, offsetof(Switch, on), 0, "whether the loop runs the body with sites"}, {NULL, 0, 0, 0, NULL}};
+typedef struct { PyObject_HEAD PyObject *on; } Switch; /* an object slot: the interpreter specialises reading it */
+static PyObject *switch_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
+    Switch *s = (Switch *)type->tp_alloc(type, 0);
+    (void)args; (void)kw;
+    if (s) { Py_INCREF(Py_False); s->on = Py_False; }
+    return (PyObject *)s;
+}
+static void switch_dealloc(Switch *s) { Py_XDECREF(s->on); Py_TYPE(s)->tp_free((PyObject *)s); }
+static PyMemberDef switch_members[] = {{"on", T_OBJECT_EX, offsetof(Switch, on), 0, "whether the loop runs the body with sites"}, {NULL, 0, 0, 0, NULL}};
 static PyTypeObject SwitchType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._site.Switch", .tp_basicsize = sizeof(Switch),
-    .tp_flags = Py_TPFLAGS_DEFAULT, .tp_new = PyType_GenericNew, .tp_members = switch_members,
+    .tp_flags = Py_TPFLAGS_DEFAULT, .tp_new = switch_new, .tp_dealloc = (destructor)switch_dealloc,
+    .tp_members = switch_members,
     .tp_doc = "Chooses the body of one loop: with sites (on) or plain."};
 
 /* ---- the module ---------------------------------------------------------------------------------------------- */

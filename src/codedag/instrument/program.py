@@ -113,6 +113,7 @@ class Program:
         self.prepare: Callable[[InstrumentedFile], set[int]] | None = None
         self._planned: dict[str, dict[str, set[int]]] = {}
         self._settled: dict[str, set[str]] = {}
+        self._retired: dict[str, set[int]] = {}
         self._before: dict[str, dict[CodeKey, types.CodeType | None]] = {}  # of modules that were loaded without us
         self._compiled = Compiled()
         self._lock = threading.RLock()
@@ -189,10 +190,22 @@ class Program:
                 (kept.add if variant is not None else kept.discard)(index)
             self._set_switches(self.files[path])
 
+    def retire(self, path: str, owner: str, indexes: Iterable[int]) -> None:
+        """Takes variants out of use: functions get lean code without them, loops leave them at their next turn.
+
+        The sites keep them, so that a call that is under way in a running frame ends as it began.
+        """
+        with self._lock:
+            self._planned.get(path, {}).get(owner, set()).difference_update(indexes)
+            self._retired.setdefault(path, set()).update(indexes)
+            self._set_switches(self.files[path])
+            self.install(path, [owner])
+
     def _set_switches(self, file: InstrumentedFile) -> None:
-        """A loop runs its body with sites while one of them is recorded or has a variant."""
+        """A loop runs its body with sites while one of them is recorded or has a variant that is in use."""
+        retired = self._retired.get(file.path, ())
         pairs = zip(file.infos, file.sites, strict=True)
-        busy = {loop for info, site in pairs if site.mode != PASS for loop in info.loops}
+        busy = {loop for i, site in pairs if site.mode != PASS and i.index not in retired for loop in i.loops}
         for loop, switch in enumerate(file.switches):
             switch.on = loop in busy
 

@@ -168,7 +168,7 @@ class Chain:
 
     def _step(self, standin: StandIn, step: Step, started: float, caller: Caller, last: bool) -> Any:
         if type(standin.deferred) is ExpressRun and not standin.deferred.done:
-            if standin.deferred.add(step):
+            if attempt(standin.deferred.add, step) is True:
                 standin.deferred.spent += perf_counter() - started
                 return self._finish(standin.deferred) if last else standin
             self._leave_express(standin)

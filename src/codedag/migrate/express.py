@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 import sys
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 from codedag.backends.elementwise import PERMUTE, SLICE, Role
 from codedag.migrate.deferred import Deferred, Step
@@ -44,16 +44,16 @@ class Spec:
         """Whether another call of this step has parameters of the same kind."""
         if len(parameters) != len(self.facts):
             return False
-        if (keywords or self.keywords) and keywords != self.keywords:
+        if (keywords or self.keywords) and not _same_keywords(keywords, self.keywords):
             return False
         for parameter, fact in zip(parameters, self.facts, strict=True):
             if fact is _FLOAT:
                 if type(parameter) is not float:
                     return False
-            elif type(fact) is tuple:
-                if type(parameter) is not fact[0] or parameter.shape != fact[1] or parameter.dtype != fact[2]:
+            elif type(fact) is _ArrayFact:
+                if not fact.holds(parameter):
                     return False
-            elif parameter is not fact and (type(parameter) is not type(fact) or parameter != fact):
+            elif not _same_plain(parameter, fact):
                 return False
         return True
 
@@ -62,8 +62,35 @@ def _fact(value: Any) -> Any:
     if type(value) is float:
         return _FLOAT
     if isinstance(value, sys.modules["numpy"].ndarray):
-        return (type(value), value.shape, value.dtype)
+        return _ArrayFact(type(value), value.shape, value.dtype)
     return value
+
+
+class _ArrayFact(NamedTuple):
+    """What must stay the same of an array parameter; its contents may change."""
+
+    kind: Any
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def holds(self, value: Any) -> bool:
+        """Whether another parameter is such an array."""
+        return type(value) is self.kind and value.shape == self.shape and bool(value.dtype == self.dtype)
+
+
+def _same_plain(value: Any, known: Any) -> bool:
+    """Whether two plain values are the same in type and worth; 0, 0.0 and False are not."""
+    if value is known:
+        return True
+    if type(value) is not type(known):
+        return False
+    if type(value) is tuple:
+        return len(value) == len(known) and all(map(_same_plain, value, known))
+    return type(value) in (int, bool, str) and bool(value == known)
+
+
+def _same_keywords(keywords: dict[str, Any], known: dict[str, Any]) -> bool:
+    return keywords.keys() == known.keys() and all(_same_plain(value, known[name]) for name, value in keywords.items())
 
 
 def _has_express(step: Step) -> bool:
@@ -73,8 +100,9 @@ def _has_express(step: Step) -> bool:
         plain = (*plain, torch.dtype)
     if step.role.kind == SLICE or not all(isinstance(value, plain) for value in step.keywords.values()):
         return False
-    allowed = (*plain, float, tuple, sys.modules["numpy"].ndarray)
-    return all(isinstance(parameter, allowed) for parameter in step.parameters)
+    allowed = (*plain, float, sys.modules["numpy"].ndarray)
+    parameters = [p for one in step.parameters for p in (one if type(one) is tuple else (one,))]
+    return all(isinstance(parameter, allowed) for parameter in parameters)
 
 
 class Express:

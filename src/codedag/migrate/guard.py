@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
+from codedag.instrument.signals import raised_by_handler
+
 P = ParamSpec("P")
 T = TypeVar("T")
 log = logging.getLogger("codedag.migrate")
@@ -31,5 +33,7 @@ def attempt(function: Callable[P, T], /, *args: P.args, **keywords: P.kwargs) ->
     except Declined as reason:
         return Failed(str(reason), expected=True)
     except Exception as error:
+        if raised_by_handler(error.__traceback__):
+            raise  # the program's own: a signal arrived while our code ran
         log.debug("a part of CodeDAG failed", exc_info=True)
         return Failed(f"{type(error).__name__}: {error}")

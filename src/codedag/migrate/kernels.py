@@ -38,8 +38,8 @@ class Shelf:
         if self._wanted.setdefault((os.getpid(), *key), mark) is mark:
             job = (key, _hollow(view), rows, _hollow(out))
             thread = threading.Thread(target=self._build, args=job, name="codedag-kernel", daemon=True)
-            self._threads.append(thread)
             thread.start()
+            self._threads.append(thread)
         if self._synchronous:
             self.wait(600)
             return next((k for k in self.ready if k.accepts(view, rows, table, out)), No("no kernel could be built"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import statistics
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from codedag.ir.verdict import No, Verdict
@@ -29,6 +30,7 @@ class Trial:
     reason: str = ""
     declined: Counter[str] = field(default_factory=Counter)
     pairs: list[tuple[float, float]] = field(default_factory=list)  # seconds of original and of variant, same call
+    on_stop: Callable[[], None] | None = None  # told once, when the change is taken back
     _due: int = 0
     _random: random.Random = field(default_factory=lambda: random.Random(0))
     _futile: int = 0
@@ -73,8 +75,11 @@ class Trial:
 
     def stop(self, reason: str) -> None:
         """Takes the change back for the rest of the program."""
-        self.active = False
         self.reason = self.reason or reason
+        if self.active:
+            self.active = False
+            if self.on_stop is not None:
+                self.on_stop()
 
     def gain(self) -> float:
         """Median of original time over variant time; the first call, which pays for warming up, does not count."""

@@ -202,6 +202,15 @@ def _op(paths: list[tuple[int, Any]], t: Template) -> Op:
 
 def shown_path(path: str) -> str:
     """The path as files of a run write it: relative to the working directory if below it, else absolute."""
-    full = os.path.abspath(path)
-    here = os.getcwd()
-    return os.path.relpath(full, here) if full.startswith(here + os.sep) else full
+    full = path if path.startswith(os.sep) else os.path.abspath(path)
+    return os.path.relpath(full, _HERE) if _HERE and full.startswith(_HERE + os.sep) else full
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+_HERE = _here()  # where we were started: the program may go elsewhere

@@ -37,7 +37,7 @@ class Keeper:
 
     def __init__(self, command: str, target: Target, directory: str | None) -> None:
         self.asked = directory is not None
-        self.path = Path(directory) if directory is not None else _new_directory(target)
+        self.path = Path(directory).absolute() if directory is not None else _new_directory(target)
         self.notes: list[str] = []
         self.broken = ""
         self._info = RunInfo(
