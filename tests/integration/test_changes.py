@@ -124,3 +124,29 @@ def test_a_change_that_ends_badly_leaves_the_code():
     assert len(calls) == 2  # the second and third turn; the fourth ran the plain body
     assert not any(switch.on for switch in file.switches)
     assert functions_of("nothing.py") == []
+
+
+RAISES = """
+import sys, traceback, warnings
+def f(image, m):
+    y = image.astype(np.float32)
+    y = y * 2.0
+    y = y - m
+    return np.clip(y, 0, 100)
+for i in range(90):
+    note(f(images[0], 1.0 + i))
+f(images[0], 3e39)
+try:
+    f(images[0], "text")
+except Exception:
+    print(traceback.format_exc())
+f(images[0], np.zeros(4))
+"""
+
+
+def test_tracebacks_and_warnings_are_the_programs_own(plain, codedag, tmp_path):
+    (tmp_path / "program.py").write_text(HEAD + RAISES)
+    expected = plain("program.py")
+    got = codedag("-q", "run", "program.py")
+    assert (got.returncode, got.stdout, got.stderr) == (expected.returncode, expected.stdout, expected.stderr)
+    assert "RuntimeWarning" in got.stderr

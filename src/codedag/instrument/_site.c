@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <frameobject.h>
 #include <structmember.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -405,11 +406,52 @@ static PyObject *record(Site *s, PyObject *const *args, Py_ssize_t n, size_t fla
     return unless_interrupted(result);
 }
 
+/* A traceback shows the program's frames, not those of a variant: entries at its outer end that are ours are left out.
+ * Ours is what lies in our package, and the code by which a variant calls on as from the user's line. */
+static PyObject *home = NULL, *our_codes = NULL;
+
+static int is_ours(PyTracebackObject *entry) {
+    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
+    int ours = home && PyUnicode_Tailmatch(code->co_filename, home, 0, PY_SSIZE_T_MAX, -1) == 1;
+    if (!ours && our_codes) {
+        PyObject *key = PyLong_FromVoidPtr(code);
+        ours = key && PySet_Contains(our_codes, key) == 1;
+        Py_XDECREF(key);
+    }
+    Py_DECREF(code);
+    return ours;
+}
+
+static void hide_our_frames(void) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyTracebackObject *entry = (PyTracebackObject *)trace;
+    while (entry && is_ours(entry)) entry = entry->tb_next;
+    PyErr_Clear();
+    Py_XINCREF((PyObject *)entry);
+    Py_XDECREF(trace);
+    if (value && PyExceptionInstance_Check(value)) PyException_SetTraceback(value, entry ? (PyObject *)entry : Py_None);
+    PyErr_Restore(type, value, (PyObject *)entry);
+}
+
+static PyObject *hide(PyObject *m, PyObject *what) {
+    (void)m;
+    if (PyUnicode_Check(what)) { Py_INCREF(what); Py_XSETREF(home, what); Py_RETURN_NONE; }
+    PyObject *key = PyLong_FromVoidPtr(what);
+    if (!key || (!our_codes && !(our_codes = PySet_New(NULL)))) { Py_XDECREF(key); return NULL; }
+    int failed = PySet_Add(our_codes, key) < 0;
+    Py_DECREF(key);
+    Py_INCREF(what); /* its address must stay its own */
+    if (failed) return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *vary(Site *s, PyObject *const *args, Py_ssize_t n, PyObject *names) {
     PyObject *variant = s->variant; /* another thread may take it away while it runs */
     Py_INCREF(variant);
     PyObject *result = PyObject_Vectorcall(variant, args, n, names);
     Py_DECREF(variant);
+    if (!result) hide_our_frames();
     return result;
 }
 
@@ -598,6 +640,7 @@ static PyMethodDef methods[] = {
     {"stop", stop, METH_NOARGS, "stop(): nobody is told any more."},
     {"is_recording", is_recording, METH_NOARGS, "is_recording() -> bool"},
     {"spent", get_spent, METH_NOARGS, "spent() -> nanoseconds that recording itself took."},
+    {"hide", hide, METH_O, "hide(folder or code): leave such frames of a variant out of tracebacks."},
     {"failure", get_failure, METH_NOARGS, "failure() -> why recording ended by itself, or None."},
     {NULL, NULL, 0, NULL}};
 static struct PyModuleDef definition = {

@@ -78,6 +78,10 @@ def failure() -> str | None:
     return _state.failure
 
 
+def hide(what: object, /) -> None:
+    """Nothing: frames of the twin are visible anyway (docs/differences.md)."""
+
+
 def spent() -> int:
     """Nanoseconds that recording itself took."""
     return _state.spent

@@ -6,6 +6,7 @@ import copyreg
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from codedag.instrument import _twin
@@ -55,6 +56,7 @@ def _choose() -> tuple[Any, str]:
         from codedag.instrument import _site
     except ImportError as error:
         return _twin, f"the C extension is not there ({error}); it is built where the package finds a C compiler"
+    _site.hide(str(Path(__file__).resolve().parent.parent) + "/")
     return _site, ""
 
 

@@ -10,6 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from codedag.instrument import sites as site_module
 from codedag.instrument.sites import SiteInfo
 
 Call = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -26,6 +27,7 @@ class Caller:
         code = next(constant for constant in module.co_consts if isinstance(constant, types.CodeType))
         name = info.owner.rpartition(".")[2] or "<module>"
         self._code = code.replace(co_name=name, co_qualname=info.owner or name)
+        site_module.native.hide(self._code)
         self._globals: dict[str, Any] | None = None
         self._call: Call | None = None
 

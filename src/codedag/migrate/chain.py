@@ -131,17 +131,17 @@ class Chain:
 
         def passing(*args: Any, **keywords: Any) -> Any:
             if pending.deferred and not harmless(kind, args, keywords):
-                self._settle_all(_shown(args[0] if kind == CALL else site.function))
+                self._settle_all(_shown(args[0] if kind == CALL else site.function), _getframe(1).f_globals)
             return caller.in_module(_getframe(1).f_globals)(*as_call(args, keywords))
 
         return passing
 
-    def _settle_all(self, what: str) -> None:
+    def _settle_all(self, what: str, space: dict[str, Any]) -> None:
         waiting = [deferred for ref in self._pending.deferred if (deferred := ref()) is not None]
         self._pending.deferred = []
         for deferred in waiting:
             self.trial.decline(f"{what} runs in between")
-            deferred.settle()
+            deferred.settle(space)
 
     # -- the steps
 
@@ -167,23 +167,25 @@ class Chain:
         return None
 
     def _step(self, standin: StandIn, step: Step, started: float, caller: Caller, last: bool) -> Any:
+        step.caller = caller
         if type(standin.deferred) is ExpressRun and not standin.deferred.done:
             if attempt(standin.deferred.add, step) is True:
                 standin.deferred.spent += perf_counter() - started
-                return self._finish(standin.deferred) if last else standin
-            self._leave_express(standin)
+                return self._finish(standin.deferred, _getframe(2).f_globals) if last else standin
+            self._leave_express(standin, _getframe(2).f_globals)
         deferred: Deferred = standin.deferred
         if not deferred.done:
             written = attempt(deferred.add, step)
             deferred.spent += perf_counter() - started
             if not isinstance(written, Failed):
-                return self._finish(deferred) if last else standin
+                return self._finish(deferred, _getframe(2).f_globals) if last else standin
             self.trial.decline(written.reason)
             self._pending.drop(deferred)
         # run as written up to here: the stand-in is replaced by the real value
-        return caller.in_module(_getframe(2).f_globals)(*step.on(deferred.settle()))
+        space = _getframe(2).f_globals
+        return caller.in_module(space)(*step.on(deferred.settle(space)))
 
-    def _leave_express(self, standin: StandIn) -> None:
+    def _leave_express(self, standin: StandIn, space: dict[str, Any]) -> None:
         """Takes a call that is not as the last ones back to the careful way, with its steps so far."""
         run: ExpressRun = standin.deferred
         careful = opening(run.source, SMALLEST, self._known)
@@ -195,26 +197,26 @@ class Chain:
                 standin.deferred = careful.deferred
                 self._pending.deferred.append(weakref.ref(careful.deferred))
                 return
-        run.settle()
+        run.settle(space)
 
     # -- the end of the chain
 
-    def _finish(self, deferred: Deferred | ExpressRun) -> Any:
+    def _finish(self, deferred: Deferred | ExpressRun, space: dict[str, Any]) -> Any:
         self._pending.drop(deferred)
         if not self.trial.active:
-            return deferred.settle()
+            return deferred.settle(space)
         started = perf_counter()
         result = attempt(self._compute, deferred)
         variant_seconds = deferred.spent + perf_counter() - started
         if isinstance(result, Failed | No):
             self._did_not_work(result)
-            return deferred.settle()
+            return deferred.settle(space)
         if type(deferred) is Deferred:
             self._learn(deferred)
         if not self.trial.due():
             return result
         started = perf_counter()
-        original = deferred.settle()
+        original = deferred.settle(space)
         original_seconds = perf_counter() - started
         verdict = attempt(same, original, result)
         self.trial.record(

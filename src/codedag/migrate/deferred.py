@@ -29,13 +29,14 @@ _LONG = 16  # an axis longer than this is not one of channels
 class Step:
     """One operation, ready to be run on a value; it holds no stand-in, so that there are no cycles to collect."""
 
-    __slots__ = ("at", "function", "keywords", "parameters", "role")
+    __slots__ = ("at", "caller", "function", "keywords", "parameters", "role")
 
     def __init__(
         self, role: Role, function: Any, at: int, parameters: tuple[Any, ...], keywords: dict[str, Any]
     ) -> None:
         self.role, self.function, self.at = role, function, at  # at -1 the function is the name of a method
         self.parameters, self.keywords = parameters, keywords
+        self.caller: Any = None  # from whose line it runs when it runs as written
 
     def on(self, value: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """What to call for this value: the function, its arguments and keywords."""
@@ -77,20 +78,13 @@ class Deferred:
         """A value of the type that this one has."""
         return self.last.value
 
-    def settle(self) -> Any:
-        """The value that the steps give when each runs as the program wrote it; computed once."""
+    def settle(self, space: dict[str, Any] | None = None) -> Any:
+        """The value that the steps give when each runs as written, in a module with these globals; computed once."""
         if not self.done:
-            self._value = self.replay()
+            self._value = replayed(self.source, self.steps, space)
             self.done = True
             self.source = self.view = None
         return self._value
-
-    def replay(self) -> Any:
-        """The value that the steps give when each runs as the program wrote it."""
-        value = self.source
-        for step in self.steps:
-            value = step.run(value)
-        return value
 
     def _follow(self, step: Step) -> bool:
         """Writes down a step that an earlier call had with the same parameters; the fast way."""
@@ -224,6 +218,16 @@ class Deferred:
         if self.last.table is None:
             finish(self.last, self.axes, self.value_axis)
         return self.last
+
+
+def replayed(value: Any, steps: list[Step], space: dict[str, Any] | None) -> Any:
+    """The value after some steps as the program wrote them, each as from its own line."""
+    for step in steps:
+        if space is None or step.caller is None:
+            value = step.run(value)
+        else:
+            value = step.caller.in_module(space)(*step.on(value))
+    return value
 
 
 _STEPS: dict[str, Callable[[Deferred, Step, tuple[Any, ...]], Known]] = {

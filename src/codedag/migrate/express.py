@@ -17,7 +17,7 @@ import warnings
 from typing import Any, NamedTuple
 
 from codedag.backends.elementwise import PERMUTE, SLICE, Role
-from codedag.migrate.deferred import Deferred, Step
+from codedag.migrate.deferred import Deferred, Step, replayed
 from codedag.migrate.guard import Declined
 from codedag.migrate.layout import Layout
 from codedag.migrate.parameters import torch_is_watched
@@ -227,13 +227,11 @@ class ExpressRun:
         """The last step, with the table of all steps."""
         return self.express.known([step.parameters for step in self.steps], self.steps)
 
-    def settle(self) -> Any:
-        """The value that the steps give when each runs as the program wrote it; computed once."""
+    def settle(self, space: dict[str, Any] | None = None) -> Any:
+        """The value that the steps give when each runs as written, in a module with these globals; computed once."""
         if not self.done:
-            value = self.source
-            for step in self.steps:
-                value = step.run(value)
-            self._value, self.done, self.source = value, True, None
+            self._value = replayed(self.source, self.steps, space)
+            self.done, self.source = True, None
         return self._value
 
 
