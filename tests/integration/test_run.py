@@ -140,3 +140,11 @@ def test_library_calls_are_substituted_through_the_registry(plain, codedag, tmp_
         ("substitute", "cv2", "scipy.ndimage.median_filter"),
         ("substitute", "cv2", "scipy.ndimage.maximum_filter"),
     }
+
+
+def test_a_plan_for_another_program_says_that_it_did_not_fit(codedag, programs, tmp_path):
+    codedag("run", "-o", tmp_path / "first", programs / "numpy_loop.py", 200)
+    (tmp_path / "other.py").write_text("print('other')\n")
+    got = codedag("run", "--plan", tmp_path / "first" / "plan.json", "other.py")
+    assert (got.returncode, got.stdout) == (0, "other\n")
+    assert "the program has no such file" in got.stderr

@@ -122,6 +122,12 @@ class Pilot:
         if self._thread is not None:
             self._inbox.put(None)
             self._thread.join(5)
+        if self.plan is not None:
+            loaded = {shown_path(path) for path in self.program.files}
+            for move in self.plan.moves:
+                if move.file not in loaded:
+                    where = f"{move.file}:{move.line}"
+                    self.refused.append(Refused(f"{move.kind} of the plan", where, "the program has no such file"))
         failure = site_module.native.failure()
         if failure:
             self.notes.append(f"observation ended early: {failure}")
