@@ -70,3 +70,15 @@ def test_every_lock_entry_is_pinned():
     lines = [x for x in (ROOT / "constraints.txt").read_text().splitlines() if x and not x.startswith("#")]
     assert all(re.fullmatch(r"[A-Za-z0-9_.\-]+==[^ ]+", line) for line in lines)
     assert "torch==2.13.0" in lines
+
+
+def test_the_lock_has_everything_that_is_installed_by_set_up():
+    """pip freeze leaves out what it builds with; the lock must not."""
+    names = {
+        re.split("==", line)[0].lower().replace("_", "-") for line in (ROOT / "constraints.txt").read_text().split()
+    }
+    text = (ROOT / "pyproject.toml").read_text()
+    wanted = set(
+        re.findall(r'"([A-Za-z0-9-]+)(?:>=[0-9.]+)?"', text.split("[project.scripts]")[0].split("dependencies = [")[1])
+    )
+    assert {name.lower() for name in wanted} - names == set()
