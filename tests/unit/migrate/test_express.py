@@ -122,6 +122,8 @@ def test_an_overflow_warns_as_written_and_gives_the_same(modules, image):
         seen.append((result, [(w.category, str(w.message)) for w in caught]))
     assert same(seen[0][0], seen[1][0])
     assert seen[0][1] == seen[1][1] != []
+    assert fused.chains[0].trial.active  # one call that warns is no reason to take the change back
+    assert any("warns" in reason for reason in fused.chains[0].trial.declined)
 
 
 def test_the_lane_is_closed_where_a_warning_would_raise(modules, image, counted):
