@@ -129,6 +129,10 @@ class Pilot:
                     where = f"{move.file}:{move.line}"
                     self.refused.append(Refused(f"{move.kind} of the plan", where, "the program has no such file"))
         failure = site_module.native.failure()
+        if self.forked:
+            self.notes.append(
+                f"{self.forked} forked processes were not observed; they ran what was switched before them"
+            )
         if failure:
             self.notes.append(f"observation ended early: {failure}")
         return self.program.restore()

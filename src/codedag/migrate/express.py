@@ -31,18 +31,20 @@ _IMMUTABLE = (int, bool, str, type(None), type)
 class Spec:
     """One step as it must be: what its parameters are, and what running it needs."""
 
-    __slots__ = ("before", "facts", "grow", "keywords", "role", "sample", "to")
+    __slots__ = ("at", "before", "facts", "grow", "keywords", "role", "sample", "to")
 
     def __init__(self, step: Step, before: Known, after: Known) -> None:
         self.role: Role = step.role
+        self.at = step.at
         self.facts = tuple(_fact(parameter) for parameter in step.parameters)
         self.keywords = step.keywords
         self.before, self.to, self.sample = before.dtype, after.dtype, after.value
         self.grow = after.varies
 
-    def takes(self, parameters: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
-        """Whether another call of this step has parameters of the same kind."""
-        if len(parameters) != len(self.facts):
+    def takes(self, step: Step) -> bool:
+        """Whether another call of this step does the same to the array, with parameters of the same kind."""
+        parameters, keywords = step.parameters, step.keywords
+        if step.role is not self.role or step.at != self.at or len(parameters) != len(self.facts):
             return False
         if (keywords or self.keywords) and not _same_keywords(keywords, self.keywords):
             return False
@@ -146,7 +148,7 @@ class Express:
         if len(deferred.steps) != len(self.specs):
             return False
         steps = zip(self.specs, deferred.steps, strict=True)
-        return all(spec.role is step.role and spec.takes(step.parameters, step.keywords) for spec, step in steps)
+        return all(spec.takes(step) for spec, step in steps)
 
     def open(self, source: Any) -> ExpressRun | None:
         """A run on the express lane for this source, or None if it must go the careful way."""
@@ -221,7 +223,7 @@ class ExpressRun:
     def add(self, step: Step) -> bool:
         """Writes one step down if it is as it must be."""
         spec = self.express.specs[len(self.steps)]
-        if step.role is not spec.role or not spec.takes(step.parameters, step.keywords):
+        if not spec.takes(step):
             return False
         self.steps.append(step)
         return True

@@ -151,3 +151,25 @@ def test_a_wrong_parameter_raises_what_the_original_raises(modules, image):
             or got.traceback[1].lineno == expected.traceback[1].lineno
         )
     _agree(modules, image, 1.5, 2.5)
+
+
+SWAPPED = """
+import numpy as np
+
+def f(left, right):
+    x = left - right
+    return (x * 0.5).astype(np.float32)
+"""
+
+
+def test_operands_that_change_places_are_told_apart(image):
+    def warm(module):
+        for _ in range(3):
+            module.f(image.copy(), 5.0)
+
+    both = plain_module(SWAPPED), fused_module(SWAPPED, warm)
+    for _ in range(3):
+        _agree(both, image, 5.0)
+        _agree(both, 5.0, image)
+        _agree(both, 6.0, image)
+        _agree(both, image, 6.0)
