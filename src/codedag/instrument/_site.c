@@ -476,21 +476,51 @@ static PyObject *note_return(Thread *t, PyObject *value) { /* takes the referenc
 
 static int is_plain_iterable(PyObject *o) {
     return PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o) || PyUnicode_CheckExact(o) ||
-           PyRange_Check(o) || PyAnySet_CheckExact(o) || PyGen_CheckExact(o) || Py_TYPE(o) == &PyZip_Type ||
-           Py_TYPE(o) == &PyEnum_Type || Py_TYPE(o) == &PyMap_Type || Py_TYPE(o) == &PyFilter_Type ||
-           PyDictViewSet_Check(o) || Py_TYPE(o) == &PyDictValues_Type;
+           PyRange_Check(o) || PyAnySet_CheckExact(o) || PyGen_CheckExact(o) || Py_TYPE(o) == &PyMap_Type ||
+           Py_TYPE(o) == &PyFilter_Type || PyDictViewSet_Check(o) || Py_TYPE(o) == &PyDictValues_Type;
 }
 
-typedef struct { PyObject_HEAD Site *site; PyObject *inner; } SiteIterator;
+static int is_plain_iterator(PyObject *o) {
+    PyTypeObject *t = Py_TYPE(o);
+    return is_plain_iterable(o) || t == &PyListIter_Type || t == &PyTupleIter_Type || t == &PyRangeIter_Type ||
+           t == &PyLongRangeIter_Type || t == &PyDictIterKey_Type || t == &PyDictIterValue_Type ||
+           t == &PyDictIterItem_Type || t == &PySetIter_Type || t == &PyUnicodeIter_Type || t == &PyListRevIter_Type ||
+           t == &PyReversed_Type || t == &PyBytesIter_Type || !t->tp_iternext;
+}
+
+/* What works inside `enumerate(...)` and `zip(...)`: a borrowed reference to the first iterator that is not a plain one.
+ * They do not show what they go through, except to the garbage collector. */
+static int find_worker(PyObject *inside, void *found) {
+    PyObject **worker = found;
+    if (*worker || !inside) return 0;
+    if (PyTuple_CheckExact(inside)) {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inside); i++) find_worker(PyTuple_GET_ITEM(inside, i), found);
+    } else if (Py_TYPE(inside) == &PyZip_Type || Py_TYPE(inside) == &PyEnum_Type) {
+        Py_TYPE(inside)->tp_traverse(inside, find_worker, found);
+    } else if (!is_plain_iterator(inside)) *worker = inside;
+    return 0;
+}
+
+/* `told` is what the recorder is told of: `inner` itself, or what works inside it. */
+typedef struct { PyObject_HEAD Site *site; PyObject *inner, *told; } SiteIterator;
 
 static PyObject *wrap_iterable(Site *s, PyObject *iterable) {
+    PyObject *inner, *told;
     if (is_plain_iterable(iterable)) { Py_INCREF(iterable); return iterable; }
-    PyObject *inner = PyObject_GetIter(iterable);
-    if (!inner) return NULL;
-    if (is_plain_iterable(inner)) return inner;
+    if (Py_TYPE(iterable) == &PyZip_Type || Py_TYPE(iterable) == &PyEnum_Type) {
+        told = NULL;
+        find_worker(iterable, &told);
+        Py_INCREF(iterable);
+        inner = iterable;
+    } else {
+        if (!(inner = PyObject_GetIter(iterable))) return NULL;
+        told = is_plain_iterable(inner) ? NULL : inner;
+    }
+    if (!told) return inner;
     SiteIterator *it = PyObject_GC_New(SiteIterator, &SiteIteratorType);
     if (!it) { Py_DECREF(inner); return NULL; }
     Py_INCREF(s); it->site = s; it->inner = inner;
+    Py_INCREF(told); it->told = told;
     PyObject_GC_Track(it);
     return (PyObject *)it;
 }
@@ -620,12 +650,12 @@ static PyObject *iterator_next(SiteIterator *it) {
     PyObject *result = next(it->inner), *type = NULL, *value = NULL, *trace = NULL;
     if (!serial) return result;
     if (!result) PyErr_Fetch(&type, &value, &trace);
-    finish(t, mine, serial, result ? it->inner : NULL, NULL, 0, NULL, result); /* the end of the loop is no operation */
+    finish(t, mine, serial, result ? it->told : NULL, NULL, 0, NULL, result); /* the end of the loop is no operation */
     if (!result) PyErr_Restore(type, value, trace);
     return unless_interrupted(t, result);
 }
-static int iterator_traverse(SiteIterator *it, visitproc visit, void *arg) { Py_VISIT(it->site); Py_VISIT(it->inner); return 0; }
-static int iterator_clear(SiteIterator *it) { Py_CLEAR(it->site); Py_CLEAR(it->inner); return 0; }
+static int iterator_traverse(SiteIterator *it, visitproc visit, void *arg) { Py_VISIT(it->site); Py_VISIT(it->inner); Py_VISIT(it->told); return 0; }
+static int iterator_clear(SiteIterator *it) { Py_CLEAR(it->site); Py_CLEAR(it->inner); Py_CLEAR(it->told); return 0; }
 static void iterator_dealloc(SiteIterator *it) { PyObject_GC_UnTrack(it); iterator_clear(it); PyObject_GC_Del(it); }
 static PyTypeObject SiteIteratorType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._site.SiteIterator", .tp_basicsize = sizeof(SiteIterator),

@@ -6,6 +6,7 @@ It gives the same graphs and results, but its frames are visible to the program 
 from __future__ import annotations
 
 import functools
+import gc
 import threading
 import time
 import tracemalloc
@@ -23,8 +24,12 @@ _NOTHING = object()  # what was called when nothing is to be told
 _SCALARS = (int, bool, type(None), str, range, slice, type, types.FunctionType, types.ModuleType)
 _NUMBERS = (int, float, bool)
 _PLAIN_ITERABLES: tuple[type, ...] = (
-    list, tuple, dict, str, range, set, frozenset, types.GeneratorType, zip, enumerate, map, filter,
+    list, tuple, dict, str, range, set, frozenset, types.GeneratorType, map, filter,
     type({}.keys()), type({}.items()), type({}.values()),
+)  # fmt: skip
+_SAMPLES: tuple[Any, ...] = ([], (), range(0), range(1 << 70), {}, {}.values(), {}.items(), set(), "", b"")
+_PLAIN_ITERATORS: tuple[type, ...] = (
+    *_PLAIN_ITERABLES, *(type(iter(each)) for each in _SAMPLES), reversed, type(reversed([])),
 )  # fmt: skip
 
 
@@ -422,17 +427,32 @@ def _note_return(value: Any) -> Any:
 def _wrap_iterable(site: Site, iterable: Any) -> Any:
     if type(iterable) in _PLAIN_ITERABLES:
         return iterable
+    if type(iterable) in (zip, enumerate):
+        worker = _worker_inside(iterable)
+        return iterable if worker is None else SiteIterator(site, iterable, worker)
     inner = iter(iterable)
-    return inner if type(inner) in _PLAIN_ITERABLES else SiteIterator(site, inner)
+    return inner if type(inner) in _PLAIN_ITERABLES else SiteIterator(site, inner, inner)
+
+
+def _worker_inside(thing: Any) -> Any:
+    """What works inside `enumerate(...)` and `zip(...)`: the first iterator that is not a plain one."""
+    for inside in gc.get_referents(thing):
+        if type(inside) in (tuple, zip, enumerate):
+            found = _worker_inside(inside)
+            if found is not None:
+                return found
+        elif type(inside) not in _PLAIN_ITERATORS and hasattr(type(inside), "__next__"):
+            return inside
+    return None
 
 
 class SiteIterator:
     """The iterator of a `for` over something that works: each `__next__` is an operation."""
 
-    __slots__ = ("inner", "site")
+    __slots__ = ("inner", "site", "told")
 
-    def __init__(self, site: Site, inner: Any) -> None:
-        self.site, self.inner = site, inner
+    def __init__(self, site: Site, inner: Any, told: Any) -> None:
+        self.site, self.inner, self.told = site, inner, told
 
     def __iter__(self) -> SiteIterator:
         return self
@@ -447,5 +467,5 @@ class SiteIterator:
         except BaseException:
             _finish(mine, _NOTHING, (), {}, None, failed=True)  # the end of the loop: no operation
             raise
-        _finish(mine, self.inner, (), {}, result)
+        _finish(mine, self.told, (), {}, result)
         return result

@@ -34,8 +34,8 @@ class _Epoch:
 class Batches:
     """Counts batches on both sides of the queues of torch's DataLoader."""
 
-    def __init__(self, gatherer: Any) -> None:
-        self._gatherer = gatherer
+    def __init__(self, gatherer: Any, on_made: Callable[[], None]) -> None:
+        self._gatherer, self._on_made = gatherer, on_made
         self._epochs: weakref.WeakKeyDictionary[Any, _Epoch] = weakref.WeakKeyDictionary()
         self._tokens = array("q")  # process, epoch and number of each batch that was taken
         self._changed: list[tuple[type, str, Any]] = []
@@ -101,6 +101,7 @@ class Batches:
             last.last = self._batch
         else:
             self.made.append(Made(self._epoch, self._batch, self._batch, flows))
+        self._on_made()
 
     def in_child(self) -> None:
         """Begins anew in a process that was forked."""
@@ -116,8 +117,8 @@ class Batches:
             return
         line = original.__code__.co_firstlineno
         site = make(SiteInfo(len(self._changed), CALL, "", original.__code__.co_filename, line, 0, line, 0, ""))
-        site.watch, site.outermost = watch, 1
-        site.mode = PASS if name.startswith("_") and name != "__next__" else RECORD
+        site.watch, site.outermost = watch, name == "__next__"  # a loop over the loader has a site of its own
+        site.mode = PASS if name in ("_reset", "_process_data") else RECORD
         setattr(of, name, site_module.native.method(site, original))
         self._changed.append((of, name, original))
 

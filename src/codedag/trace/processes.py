@@ -45,12 +45,13 @@ class Family:
     failure: str = ""
     wait: int = LATER
     _prepare: Callable[[str], dict[str, Any]] | None = None
+    _due: int = 0
     _lookout: _Lookout = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         self._lookout = _Lookout(self.look)
         self.records = self.records or Records(process=os.getpid())
-        self.batches = Batches(self.recorder.gatherer)
+        self.batches = Batches(self.recorder.gatherer, self._made_batch)
 
     # -- the life of recording in this process
 
@@ -84,6 +85,11 @@ class Family:
             self._prepare = None
         _here = None
 
+    def _made_batch(self) -> None:
+        """A worker may wait for long, or be killed, after any batch: what it made is written if that costs little."""
+        if time.perf_counter_ns() >= self._due:
+            site_module.native.keep_by(self.keep, self.keep())
+
     def keep(self) -> int:
         """Writes what was recorded so far; the nanoseconds after which to do so again."""
         begun = time.perf_counter_ns()
@@ -93,7 +99,9 @@ class Family:
                 self.records.write(self.folder / f"{self.records.process}.json")
         except CodedagError as error:  # a full disk must not end the recording
             self.failure = error.message
-        return max(self.wait, SHARE * (time.perf_counter_ns() - begun))
+        ended = time.perf_counter_ns()
+        self._due = ended + SHARE * (ended - begun)
+        return max(self.wait, self._due - ended)
 
     def _fill(self) -> None:
         self.records.fill(self.recorder.gathered())
@@ -235,11 +243,16 @@ _listening = False
 def _listen_to_forks() -> None:
     global _listening
     if not _listening:
-        os.register_at_fork(after_in_child=_after_fork)
+        os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
         util = _multiprocessing("util")
         if util is not None:
             util.register_after_fork(_anchor, _in_new_process)
         _listening = True
+
+
+def _before_fork() -> None:
+    if _here is not None:
+        site_module.native.path()  # so that the chain that is running has a number that both will know
 
 
 def _after_fork() -> None:
