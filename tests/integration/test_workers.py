@@ -99,7 +99,7 @@ def test_streams_that_end_at_different_times(tmp_path: Path) -> None:
 
 
 def test_an_exception_in_a_worker_reads_as_without_us(tmp_path: Path) -> None:
-    args = ("--workers", "2", "--method", "fork", "--raises-at", "9")
+    args = ("--workers", "1", "--method", "fork", "--raises-at", "9")  # two may answer in another order
     _, out, said = _traced(tmp_path, *args, code=1)
     plain = _plain(*args)
     assert (plain.stdout, plain.returncode) == (out, 1)
@@ -150,7 +150,7 @@ def test_any_other_process_of_the_program_is_recorded(tmp_path: Path, method: st
     assert out == _plain(method, script=str(script)).stdout == "3\nTrue\nTrue\n"
     assert sum(op.count for op in found.graph.ops if op.name == "numpy.sqrt") == 20
     assert ("arange", "cumsum") in _pairs(found.graph)
-    assert os.listdir(tmp_path / "run") and not (tmp_path / "run" / "records").exists()
+    assert sorted(os.listdir(tmp_path / "run")) == ["costs.json", "graph.json", "run.json"]
 
 
 def test_torch_is_put_back(tmp_path: Path) -> None:
@@ -160,7 +160,8 @@ def test_torch_is_put_back(tmp_path: Path) -> None:
         "from torch.utils.data import DataLoader, dataloader\n"
         "owned = [dataloader._BaseDataLoaderIter, dataloader._MultiProcessingDataLoaderIter]\n"
         "def look():\n"
-        "    kinds = {type(vars(c)[n]).__name__ for c in owned for n in ('__next__', '_reset', '_process_data') if n in vars(c)}\n"
+        "    names = ('__next__', '_reset', '_process_data')\n"
+        "    kinds = {type(vars(c)[n]).__name__ for c in owned for n in names if n in vars(c)}\n"
         "    print(sorted(kinds))\n"
         "atexit.register(look)\n"
         "for batch in DataLoader(torch.arange(4.0)):\n"
