@@ -66,6 +66,8 @@ class _Rewriting(ast.NodeTransformer):
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         if not hasattr(node, "cd_left"):
             node.body = self.visit(node.body)
+            if self._wants(node):
+                node.body = self._call(node, node.body, at=node.body)
         return node
 
     def _leave(self, node: ast.AST) -> ast.AST:
@@ -204,12 +206,14 @@ class _Rewriting(ast.NodeTransformer):
             return self._call(node, _loading(target.value), _index(target.slice), attribute="cd_get", at=target)
         return _loading(target)
 
-    def visit_Return(self, node: ast.Return) -> ast.AST:
+    def visit_Return(self, node: ast.Return | ast.Yield) -> ast.AST:
         if node.value is not None:
             node.value = self.visit(node.value)
             if self._wants(node) and node.value is not None:
                 node.value = self._call(node, node.value, at=node.value)
         return node
+
+    visit_Yield = visit_Return  # noqa: N815
 
 
 def _loading(node: ast.expr) -> ast.expr:
