@@ -12,7 +12,8 @@ import copy
 import sys
 import types
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from codedag.instrument.sites import SiteInfo
 
 _SITE, _LOOP, _SPREAD = "\0codedag:site:", "\0codedag:loop:", "\0codedag:spread:"
 _ITERATES_AT_LOOP = sys.version_info < (3, 13)  # where a failing iter() is reported: at the loop, or at what it is over
-_IGNORED = ("ignore", None, SyntaxWarning, None, 0)
+_IGNORED = ("ignore", None, Warning, None, 0)
 
 
 class CannotRewrite(Exception):  # noqa: N818 - a reason, turned into a note by the program
@@ -244,6 +245,27 @@ def _where_called(node: ast.Call) -> ast.expr:
     return at
 
 
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Compiling in here warns nobody: the user's own warnings come from Python's import, or from compiling first.
+
+    The compiler warns that a text constant is not callable: ours is replaced before it runs.  catch_warnings() would
+    make every warning that the program has already shown appear again, so the filter goes in and out by itself.
+    """
+    filters = warnings.filters
+    filters.insert(0, _IGNORED)  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        filters.remove(_IGNORED)  # type: ignore[attr-defined]
+
+
+def parsed(source: bytes, file: str) -> ast.Module:
+    """The syntax tree of a source; its warnings are shown where it is compiled."""
+    with unheard():
+        return ast.parse(source, file)
+
+
 def rewrite(
     tree: ast.Module, file: str, keep: Collection[int] | None = None, compiled: Compiled | None = None
 ) -> Rewritten:
@@ -252,31 +274,32 @@ def rewrite(
         raise CannotRewrite("it contains a text that CodeDAG uses to mark places")
     sites, loops = number(tree, file, compiled)
     tree = ast.fix_missing_locations(_Rewriting(keep).visit(tree))
-    # The compiler warns that a text constant is not callable: ours is replaced before it runs.  The user's own warnings
-    # come from compiling the source as it stands, which is done first.  catch_warnings() would make every warning that
-    # the program has already shown appear again, so the filter goes in and out by itself.
-    filters = warnings.filters
-    filters.insert(0, _IGNORED)  # type: ignore[attr-defined]
-    try:
+    with unheard():
         code = compile(tree, file, "exec", dont_inherit=True)
-    finally:
-        filters.remove(_IGNORED)  # type: ignore[attr-defined]
     return Rewritten(code, sites, loops)
 
 
-def bind(code: types.CodeType, site: Callable[[int], Any], switch: Callable[[int], Any]) -> types.CodeType:
+def bind(code: types.CodeType, sites: Sequence[Any], switches: Sequence[Any]) -> types.CodeType:
     """The code with its placeholders replaced by sites and switches, nested code included."""
+    constants: list[Any] = list(code.co_consts)
+    changed = False
+    for i, constant in enumerate(constants):
+        if type(constant) is str:
+            if constant[:1] != "\0" or not constant.startswith("\0codedag:"):
+                continue
+            constants[i] = _bound(constant, sites, switches)
+        elif type(constant) is types.CodeType:
+            constants[i] = bind(constant, sites, switches)
+            if constants[i] is constant:
+                continue
+        else:
+            continue
+        changed = True
+    return code.replace(co_consts=tuple(constants)) if changed else code
 
-    def lookup(constant: Any) -> Any:
-        if isinstance(constant, types.CodeType):
-            return bind(constant, site, switch)
-        if isinstance(constant, str) and constant.startswith("\0codedag:"):
-            if constant.startswith(_LOOP):
-                return switch(int(constant[len(_LOOP) :]))
-            if constant.startswith(_SPREAD):
-                return site_module.native.Spread(site(int(constant[len(_SPREAD) :])))
-            name = constant[len(_SITE) :]
-            return slice if name == "slice" else site(int(name))
-        return constant
 
-    return code.replace(co_consts=tuple(lookup(c) for c in code.co_consts))
+def _bound(placeholder: str, sites: Sequence[Any], switches: Sequence[Any]) -> Any:
+    what, _, number = placeholder.rpartition(":")
+    if what == _SITE[:-1]:
+        return slice if number == "slice" else sites[int(number)]
+    return switches[int(number)] if what == _LOOP[:-1] else site_module.native.Spread(sites[int(number)])
