@@ -19,14 +19,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
-from codedag.instrument.table import Columns
+from codedag.instrument.python import uncollected
 
 LARGEST_NBYTES = 512 * 2**20
 _MAGIC = b"codedag code 1\n\0"
 _HEADER = len(_MAGIC) + 4
 #: The modules that decide what rewritten code looks like: entries made by others of them are not used.
-_DECIDE = ("cache", "compiled", "numbering", "rewrite", "sites", "stable", "table")
+_DECIDE = ("cache", "compiled", "numbering", "program", "python", "rewrite", "sites", "stable", "table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,14 @@ class Entry:
     """One rewritten file: code with placeholders, its sites, and what it took from and gave to other files."""
 
     code: types.CodeType
-    columns: Columns
+    columns: tuple[Any, ...]
     loops: int
     defined: frozenset[str]  # names of its definitions: which of them other compilers read decides how it is rewritten
     read_before: frozenset[str]  # those that were known to be read when it was rewritten,
     modules_before: bool  # and whether whole torch modules were known to be compiled
     read_after: frozenset[str]  # names that it added to those
     modules_after: bool
+    warns: bool  # whether compiling the source as it stands warns: then Python's import is asked each time
 
 
 class Cache:
@@ -70,7 +72,8 @@ class Cache:
             return None
         try:
             body = _checked(_read(self._place(path, sha256)))
-            return None if body is None else Entry(*marshal.loads(body))
+            with uncollected():
+                return None if body is None else Entry(*marshal.loads(body))
         except (OSError, EOFError, ValueError, TypeError):
             return None
 

@@ -8,9 +8,10 @@ import sys
 import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
-from codedag.instrument import python
 from codedag.instrument.program import Program
+from codedag.instrument.python import Plain
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
@@ -22,14 +23,10 @@ class _Loader(importlib.machinery.SourceFileLoader):
         self._code: types.CodeType | None = None
 
     def prepare(self) -> bool:
-        """Finds the module's code with its sites; says whether that is possible.
-
-        Where Python would compile the module it does so now, with its warnings; its cached code is read only if needed.
-        """
+        """Finds the module's code with its sites; says whether that is possible."""
         try:
             source = self.get_data(self.path)
-            cached = python.cached_header(self.path)
-            plain = python.plain_code(self.path, source, cached) if cached else super().get_code(self.name)
+            plain = Plain(self.path, source, partial(super().get_code, self.name))
             self._code = self._program.load(self.path, source, main=self.name == "__main__", plain=plain)
         except (OSError, SyntaxError, ValueError, MemoryError, RecursionError) as error:
             self._program.left_plain[self.path] = f"{type(error).__name__}: {error}"

@@ -27,7 +27,7 @@ class Places:
 
     def hold(self, path: str, name: str = "") -> bool:
         """Whether a source file is the program's own, or of a named package."""
-        return (self.drills(name) and not os.path.realpath(path).startswith(_OURS)) or self._is_own(path)
+        return (self.drills(name) and not path.startswith(_OURS)) or self._is_own(path)
 
     def may_hold(self, name: str, folders: Sequence[str] | None) -> bool:
         """Whether a module that is looked for in these folders can be one of them; None is all of `sys.path`."""

@@ -14,17 +14,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from codedag.instrument import python
 from codedag.instrument import sites as site_module
 from codedag.instrument.cache import Cache, Entry
 from codedag.instrument.compiled import Compiled, definitions
 from codedag.instrument.links import Link, links
 from codedag.instrument.numbering import number
 from codedag.instrument.places import Places
+from codedag.instrument.python import Plain, sources_of, uncollected, warns
 from codedag.instrument.rewrite import CannotRewrite, bind, parsed, rewrite
 from codedag.instrument.selection import FilterConfig
 from codedag.instrument.sites import PASS, RECORD, VARIANT, SiteInfo
-from codedag.instrument.table import SiteTable
+from codedag.instrument.table import Columns, SiteTable
 
 CodeKey = tuple[str, int, tuple[int, int]]
 
@@ -32,7 +32,6 @@ CodeKey = tuple[str, int, tuple[int, int]]
 Functions = Mapping[str, list[types.FunctionType]]
 _TOO_DEEP = "its expressions are nested too deeply to rewrite"
 _NOT_SELECTED = "it was not selected"
-Plain = types.CodeType | Callable[[], types.CodeType]
 
 
 class InstrumentedFile:
@@ -50,18 +49,25 @@ class InstrumentedFile:
     ) -> None:
         self.path, self.source, self.main = path, source, main
         self.sha256 = hashlib.sha256(source).hexdigest()
-        # the user's own SyntaxError or warning comes from here, unless Python's import has been asked already
-        self._plain: Plain = plain or compile(source, path, "exec", dont_inherit=True)
-        entry = self._entry(compiled or Compiled(), cache)
+        self._plain = plain or Plain(path, source)
+        entry = self._entry(compiled or Compiled(), cache, plain)
+        with uncollected():
+            self._take(entry)
+
+    def _take(self, entry: Entry) -> None:
         # what other files add later must not change the numbers of sites
         self._compiled = Compiled(set(entry.read_after), entry.modules_after)
-        self.table = SiteTable(path, entry.columns)
+        self.table = SiteTable(self.path, Columns(*entry.columns))
         self.sites: list[Any] = self.table.make_sites()
         self.switches: list[Any] = [site_module.native.Switch() for _ in range(entry.loops)]
         self.full = self._bound(entry.code)
 
-    def _entry(self, compiled: Compiled, cache: Cache | None) -> Entry:
+    def _entry(self, compiled: Compiled, cache: Cache | None, plain: Plain | None) -> Entry:
         entry = cache.load(self.path, self.sha256) if cache else None
+        if plain is None:  # a script: Python compiles it every time, and the user's own SyntaxError comes from here
+            self.plain = compile(self.source, self.path, "exec", dont_inherit=True)
+        elif plain.ask and (entry is None or entry.warns):
+            self.plain = plain.now()
         if entry is None or not _fits(entry, compiled):
             entry = _rewritten(self.path, self.source, compiled)
             if cache:
@@ -75,7 +81,7 @@ class InstrumentedFile:
     @cached_property
     def plain(self) -> types.CodeType:
         """The code as Python itself compiles it."""
-        return self._plain if isinstance(self._plain, types.CodeType) else self._plain()
+        return self._plain.later()
 
     @property
     def infos(self) -> list[SiteInfo]:
@@ -114,9 +120,10 @@ def _rewritten(path: str, source: bytes, compiled: Compiled) -> Entry:
     before, modules = frozenset(compiled.names & defined), compiled.modules
     own = Compiled(set(before), modules)
     rewritten = rewrite(tree, path, compiled=own)
-    columns = SiteTable.of(path, rewritten.sites).columns
+    columns = tuple(SiteTable.of(path, rewritten.sites).columns)
     return Entry(
-        rewritten.code, columns, rewritten.loops, defined, before, modules, frozenset(own.names), own.modules
+        rewritten.code, columns, rewritten.loops, defined, before, modules, frozenset(own.names), own.modules,
+        warns(path, source),
     )  # fmt: skip
 
 
@@ -189,18 +196,16 @@ class Program:
     def load(self, path: str, source: bytes, *, main: bool = False, plain: Plain | None = None) -> types.CodeType:
         """The code to execute for a source file: with sites, or plain with the reason noted.
 
-        `plain` is the code as Python compiled it, or gives it; without it the source is compiled, as Python does it
-        with a script, and warns as that does.
+        `plain` knows what Python's import does with it; without it the source is compiled, as Python does a script.
         """
-        plain = plain or compile(source, path, "exec", dont_inherit=True)
         why = _NOT_SELECTED if main and not self.selection.wants_module("__main__") else ""
         if not self.loads_with_sites or why:
-            return self._left(path, plain, why)
+            return self._left(path, source, plain, why)
         try:
             file = InstrumentedFile(path, source, main=main, compiled=self._compiled, cache=self._cache, plain=plain)
         except (RecursionError, CannotRewrite) as error:
             too_deep = isinstance(error, RecursionError)
-            return self._left(path, plain, _TOO_DEEP if too_deep else str(error))
+            return self._left(path, source, plain, _TOO_DEEP if too_deep else str(error))
         with self._lock:
             self.files[path] = file
             self.names.add(path)
@@ -209,10 +214,10 @@ class Program:
             self._observe(file)
         return file.full
 
-    def _left(self, path: str, plain: Plain, why: str) -> types.CodeType:
+    def _left(self, path: str, source: bytes, plain: Plain | None, why: str) -> types.CodeType:
         if why:
             self.left_plain[path] = why
-        return plain if isinstance(plain, types.CodeType) else plain()
+        return plain.now() if plain else compile(source, path, "exec", dont_inherit=True)
 
     def attach(
         self, path: str, source: bytes, plain: Plain | None = None, functions: Functions | None = None
@@ -233,12 +238,11 @@ class Program:
         loaded = [(name, m) for name, m in list(sys.modules.items()) if self.where.drills(name)]
         functions = functions_by_file() if loaded else {}
         swapped = []
-        for name, path in python.sources_of(loaded):
+        for name, path in sources_of(loaded):
             if path not in self.files and self.wants(path, name):
                 try:
                     source = Path(path).read_bytes()
-                    plain = python.plain_code(path, source, python.cached_header(path))
-                    swapped += self.attach(path, source, plain, functions)
+                    swapped += self.attach(path, source, Plain(path, source), functions)
                 except (OSError, SyntaxError, ValueError) as error:
                     self.left_plain[path] = f"{type(error).__name__}: {error}"
         return swapped

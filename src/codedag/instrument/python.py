@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.machinery
 import importlib.util
 import marshal
-import os
 import types
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from codedag.instrument.rewrite import unheard
@@ -17,38 +18,66 @@ _HEADER = 16
 _BY_TIME = b"\0\0\0\0"  # flags of a file that is valid while the source has the same time and size
 
 
-def plain_code(path: str, source: bytes, header: bytes | None) -> Callable[[], types.CodeType]:
-    """How to get the code of a source that was imported: from Python's own cache, or compiled without a word.
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A source file as Python's import has it; `ask` asks that import, which may compile and warn."""
 
-    `header` is that of the cached code that belongs to this source.
-    """
-    return partial(_plain_code, path, source, header)
+    path: str
+    source: bytes
+    ask: Callable[[], types.CodeType | None] | None = None
+
+    def now(self) -> types.CodeType:
+        """The code, with the warnings that Python's import gives; a module that is loaded already has given them."""
+        return (self.ask() if self.ask else None) or self.later()
+
+    def later(self) -> types.CodeType:
+        """The code without a word: from Python's own cache if that is of this source, or compiled."""
+        try:
+            unchanged = Path(self.path).read_bytes() == self.source
+            code = _cached(self.path) if unchanged else None
+        except (OSError, EOFError, ValueError, TypeError):
+            code = None
+        if code is not None and code.co_filename == self.path:
+            return code
+        with unheard():
+            return compile(self.source, self.path, "exec", dont_inherit=True)
 
 
-def cached_header(path: str) -> bytes | None:
-    """The head of Python's own cached code, if an import would use that and compile nothing."""
+def _cached(path: str) -> types.CodeType | None:
+    """The code that an import would take from Python's own cache, if there is any for the source as it is."""
+    status = Path(path).stat()
     try:
-        status = os.stat(path)  # noqa: PTH116 - import time counts
-        with open(importlib.util.cache_from_source(path), "rb") as file:  # noqa: PTH123
-            found = file.read(_HEADER)
-    except (OSError, NotImplementedError):
+        data = Path(importlib.util.cache_from_source(path)).read_bytes()
+    except NotImplementedError:
         return None
-    times = (int(status.st_mtime), status.st_size)
-    wanted = b"".join((number & 0xFFFFFFFF).to_bytes(4, "little") for number in times)
-    return found if found == importlib.util.MAGIC_NUMBER + _BY_TIME + wanted else None
+    numbers = (int(status.st_mtime), status.st_size)
+    wanted = b"".join((number & 0xFFFFFFFF).to_bytes(4, "little") for number in numbers)
+    if data[:_HEADER] != importlib.util.MAGIC_NUMBER + _BY_TIME + wanted:
+        return None
+    code = marshal.loads(memoryview(data)[_HEADER:])
+    return code if isinstance(code, types.CodeType) else None
 
 
-def _plain_code(path: str, source: bytes, header: bytes | None) -> types.CodeType:
+def warns(path: str, source: bytes) -> bool:
+    """Whether compiling a source gives any warning, shown or not."""
     try:
-        data = Path(importlib.util.cache_from_source(path)).read_bytes() if header else b""
-        if header and data[:_HEADER] == header:
-            code = marshal.loads(memoryview(data)[_HEADER:])
-            if isinstance(code, types.CodeType) and code.co_filename == path:
-                return code
-    except (OSError, EOFError, ValueError, TypeError):
-        pass
-    with unheard():
-        return compile(source, path, "exec", dont_inherit=True)
+        with unheard("error"):
+            compile(source, path, "exec", dont_inherit=True)
+    except (SyntaxError, Warning):
+        return True
+    return False
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No garbage is collected in here: what we make must not start what the program's own objects would not."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def sources_of(modules: Iterable[tuple[str, object]]) -> Iterator[tuple[str, str]]:

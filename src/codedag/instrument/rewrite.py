@@ -12,7 +12,7 @@ import copy
 import sys
 import types
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,6 @@ from codedag.instrument.sites import SiteInfo
 
 _SITE, _LOOP, _SPREAD = "\0codedag:site:", "\0codedag:loop:", "\0codedag:spread:"
 _ITERATES_AT_LOOP = sys.version_info < (3, 13)  # where a failing iter() is reported: at the loop, or at what it is over
-_IGNORED = ("ignore", None, Warning, None, 0)
 
 
 class CannotRewrite(Exception):  # noqa: N818 - a reason, turned into a note by the program
@@ -246,18 +245,20 @@ def _where_called(node: ast.Call) -> ast.expr:
 
 
 @contextmanager
-def unheard() -> Iterator[None]:
-    """Compiling in here warns nobody: the user's own warnings come from Python's import, or from compiling first.
+def unheard(action: str = "ignore") -> Iterator[None]:
+    """Compiling in here warns nobody (or fails, with "error").
 
-    The compiler warns that a text constant is not callable: ours is replaced before it runs.  catch_warnings() would
-    make every warning that the program has already shown appear again, so the filter goes in and out by itself.
+    The user's own warnings come from Python's import, or from compiling the source as it stands.  The compiler warns
+    that a text constant is not callable: ours is replaced before it runs.  catch_warnings() would make every warning
+    that the program has already shown appear again, so the filter goes in and out by itself.
     """
     filters = warnings.filters
-    filters.insert(0, _IGNORED)  # type: ignore[attr-defined]
+    first = (action, None, Warning, None, 0)
+    filters.insert(0, first)  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        filters.remove(_IGNORED)  # type: ignore[attr-defined]
+        filters.remove(first)  # type: ignore[attr-defined]
 
 
 def parsed(source: bytes, file: str) -> ast.Module:
@@ -279,27 +280,43 @@ def rewrite(
     return Rewritten(code, sites, loops)
 
 
-def bind(code: types.CodeType, sites: Sequence[Any], switches: Sequence[Any]) -> types.CodeType:
-    """The code with its placeholders replaced by sites and switches, nested code included."""
-    constants: list[Any] = list(code.co_consts)
-    changed = False
-    for i, constant in enumerate(constants):
-        if type(constant) is str:
-            if constant[:1] != "\0" or not constant.startswith("\0codedag:"):
-                continue
-            constants[i] = _bound(constant, sites, switches)
-        elif type(constant) is types.CodeType:
-            constants[i] = bind(constant, sites, switches)
-            if constants[i] is constant:
-                continue
-        else:
-            continue
-        changed = True
-    return code.replace(co_consts=tuple(constants)) if changed else code
+def bind(code: types.CodeType, sites: list[Any], switches: list[Any]) -> types.CodeType:
+    """The code with its placeholders replaced by sites and switches, nested code included; the code is used up."""
+    return (
+        bound_anew(code, sites, switches) if _fill is None else _fill(code, sites, switches, site_module.native.Spread)
+    )
 
 
-def _bound(placeholder: str, sites: Sequence[Any], switches: Sequence[Any]) -> Any:
-    what, _, number = placeholder.rpartition(":")
-    if what == _SITE[:-1]:
-        return slice if number == "slice" else sites[int(number)]
-    return switches[int(number)] if what == _LOOP[:-1] else site_module.native.Spread(sites[int(number)])
+def bound_anew(code: types.CodeType, sites: list[Any], switches: list[Any]) -> types.CodeType:
+    """The same with every code object made anew, for where that is not possible in place."""
+
+    def lookup(constant: Any) -> Any:
+        if isinstance(constant, types.CodeType):
+            return bound_anew(constant, sites, switches)
+        if isinstance(constant, str) and constant.startswith("\0codedag:"):
+            return _object_for(constant, sites, switches)
+        return constant
+
+    return code.replace(co_consts=tuple(lookup(c) for c in code.co_consts))
+
+
+def _object_for(placeholder: str, sites: list[Any], switches: list[Any]) -> Any:
+    if placeholder.startswith(_LOOP):
+        return switches[int(placeholder[len(_LOOP) :])]
+    if placeholder.startswith(_SPREAD):
+        return site_module.native.Spread(sites[int(placeholder[len(_SPREAD) :])])
+    name = placeholder[len(_SITE) :]
+    return slice if name == "slice" else sites[int(name)]
+
+
+def _in_place() -> Callable[..., types.CodeType] | None:
+    if sys.version_info >= (3, 14):  # see _bind.c
+        return None
+    try:
+        from codedag.instrument._bind import fill
+    except ImportError:
+        return None
+    return fill
+
+
+_fill = _in_place()

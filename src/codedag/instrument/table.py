@@ -8,19 +8,30 @@ from __future__ import annotations
 
 import operator
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import astuple
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from codedag.instrument import sites as site_module
 from codedag.instrument.sites import GETITEM, SETITEM, SiteInfo
 
 _SHIFT = 32
 _tables: list[SiteTable] = []
-#: What `SiteTable.row` gives: plain values that Python can write to a file.
-Columns = tuple[bytes, bytes, tuple[str, ...], bytes, bytes, tuple[str, ...], bytes, tuple[tuple[int, ...], ...]]
+_SUBSCRIPTS = {GETITEM: operator.getitem, SETITEM: operator.setitem}
+
+
+class Columns(NamedTuple):
+    """Plain values that Python can write to a file; `_of` columns hold, for each site, a place in the next one."""
+
+    what_of: bytes
+    whats: tuple[tuple[int, str], ...]  # kind and operator
+    owner_of: bytes
+    owners: tuple[str, ...]
+    loops_of: bytes
+    loops: tuple[tuple[int, ...], ...]
+    places: bytes  # four numbers for each site
 
 
 class SiteTable:
@@ -32,56 +43,57 @@ class SiteTable:
     @classmethod
     def of(cls, file: str, infos: list[SiteInfo]) -> SiteTable:
         """The table of these sites."""
-        kinds = bytes(info.kind for info in infos)
-        operators, operator_of = _numbered(info.operator for info in infos)
+        whats, what_of = _numbered((info.kind, info.operator) for info in infos)
         owners, owner_of = _numbered(info.owner for info in infos)
         loops, loops_of = _numbered(info.loops for info in infos)
-        places = array("I", chain.from_iterable((i.line, i.column, i.end_line, i.end_column) for i in infos))
-        columns = (kinds, bytes(operator_of), operators, places.tobytes(), _packed(owner_of), owners, _packed(loops_of))
-        return cls(file, (*columns, loops))
+        places = chain.from_iterable((i.line, i.column, i.end_line, i.end_column) for i in infos)
+        packed = _packed(owner_of), owners, _packed(loops_of), loops, _packed(places)
+        return cls(file, Columns(bytes(what_of), whats, *packed))
 
     def __len__(self) -> int:
-        return len(self.columns[0])
+        return len(self.columns.what_of)
 
     @cached_property
     def infos(self) -> list[SiteInfo]:
         """The facts, one object for each site."""
-        kinds, operator_of, operators, packed, owner_of, owners, loops_of, loops = self.columns
-        places = _unpacked(packed)
+        c = self.columns
+        places = _unpacked(c.places)
         found = zip(
-            kinds, operator_of, _unpacked(owner_of), _unpacked(loops_of),
+            c.what_of, _unpacked(c.owner_of), _unpacked(c.loops_of),
             places[::4], places[1::4], places[2::4], places[3::4], strict=True,
         )  # fmt: skip
         return [
-            SiteInfo(index, kind, operators[o], self.file, line, column, end_line, end_column, owners[w], loops[n])
-            for index, (kind, o, w, n, line, column, end_line, end_column) in enumerate(found)
+            SiteInfo(index, c.whats[what][0], c.whats[what][1], self.file, *place, c.owners[w], c.loops[n])  # type: ignore[call-arg]
+            for index, (what, w, n, *place) in enumerate(found)
         ]
 
     def owners(self) -> set[str]:
         """The functions that have sites."""
-        return set(self.columns[5])
+        return set(self.columns.owners)
 
     def indexes_of(self, owner: str) -> list[int]:
         """The numbers of the sites that stand directly in one function."""
-        owner_of, owners = self.columns[4:6]
-        if owner not in owners:
+        if owner not in self.columns.owners:
             return []
-        wanted = owners.index(owner)
-        return [index for index, number in enumerate(_unpacked(owner_of)) if number == wanted]
+        wanted = self.columns.owners.index(owner)
+        return [index for index, number in enumerate(_unpacked(self.columns.owner_of)) if number == wanted]
 
     def make_sites(self) -> list[Any]:
         """A new site, in mode PASS, for every row."""
         number = len(_tables) << _SHIFT
         _tables.append(self)
-        native = site_module.native
+        what_of, whats = self.columns[:2]
+        kinds = [kind for kind, _ in whats]
+        functions = [getattr(operator, name) if name else _SUBSCRIPTS.get(kind) for kind, name in whats]
         infos = map(Facts, range(number, number + len(self)))
-        return list(map(native.Site, self.columns[0], infos, self._functions()))
-
-    def _functions(self) -> Iterator[Any]:
-        kinds, operator_of, operators = self.columns[:3]
-        known = [getattr(operator, name) if name else None for name in operators]
-        by_kind = {GETITEM: operator.getitem, SETITEM: operator.setitem}
-        return (known[o] or by_kind.get(kind) for kind, o in zip(kinds, operator_of, strict=True))
+        return list(
+            map(
+                site_module.native.Site,
+                map(kinds.__getitem__, what_of),
+                infos,
+                map(functions.__getitem__, what_of),
+            )
+        )
 
 
 class Facts(int):
@@ -115,7 +127,7 @@ def _numbered(values: Iterable[Any]) -> tuple[tuple[Any, ...], list[int]]:
     return tuple(numbers), found
 
 
-def _packed(numbers: list[int]) -> bytes:
+def _packed(numbers: Iterable[int]) -> bytes:
     return array("I", numbers).tobytes()
 
 
