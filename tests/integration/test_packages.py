@@ -53,6 +53,7 @@ PACKAGES = [
     Package(
         "skimage",
         "scikit-image",
+        options=("--noconftest",),  # its conftest only draws the report, with a package of its own
         tests=("tests/skimage/filters", "tests/skimage/color", "tests/skimage/exposure", "tests/skimage/util"),
     ),
 ]  # fmt: skip
