@@ -97,6 +97,7 @@ static int deepest = 0;             /* calls of user code inside each other that
 static long long starts = 0;        /* how often recording began */
 static PyObject *keeper = NULL;     /* called now and then, to keep what was recorded so far */
 static long long keep_at = LLONG_MAX;
+static PyObject *idler = NULL;      /* told of a site that was executed many times without data */
 static PyObject *traced_memory = NULL, *reset_peak = NULL; /* of tracemalloc, in a memory pass */
 static long long told_calls = 0;    /* operations that the recorder was told of */
 static long long spent = 0;         /* nanoseconds that recording itself took */
@@ -617,12 +618,62 @@ static PyObject *site_call(PyObject *self, PyObject *const *args, size_t nf, PyO
     return forward(s, args, n, flag, names);
 }
 
+#define MANY 8192
+static PyObject *tell_idle(Site *s, PyObject *function, PyObject *result) { /* takes the reference to result, and gives it back */
+    Thread *t = thread();
+    PyObject *type = NULL, *value = NULL, *trace = NULL;
+    if (!idler || idler == Py_None || s->mode != RECORD || !is_seen(t)) return result;
+    if (!result) PyErr_Fetch(&type, &value, &trace);
+    long long begin = now();
+    enter(t);
+    PyObject *done = PyObject_CallFunctionObjArgs(idler, (PyObject *)s, function, NULL);
+    if (!done) recorder_failed(); else Py_DECREF(done);
+    leave(t);
+    if (t->depth) t->stack[t->depth - 1].overhead += now() - begin;
+    if (!result) PyErr_Restore(type, value, trace);
+    return unless_interrupted(t, result);
+}
+
 /* The common cases, without asking what kind of site it is: numbers, and calls of the user's own functions. */
 static PyObject *binary_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
     Site *s = (Site *)self;
     if (PyVectorcall_NARGS(nf) < 2 || !is_number(args[0]) || !is_number(args[1])) return site_call(self, args, nf, names);
-    s->calls++;
-    return s->two(args[0], args[1]);
+    PyObject *result = s->two(args[0], args[1]);
+    return ++s->calls & (MANY - 1) ? result : tell_idle(s, Py_None, result);
+}
+
+/* A call of the user's own function that has moved no data so far: a frame for the chain of sites, and no clock. */
+static PyObject *quiet_call(Thread *t, Site *s, PyObject *const *args, size_t nf, PyObject *names) {
+    Frame *f = &t->stack[t->depth];
+    long long serial = ++t->serials;
+    int mine = t->depth++;
+    f->site = s; f->start = f->child = f->overhead = 0; f->path = -1; f->user = 1; f->children = f->opaque = 0;
+    f->level = mine ? f[-1].level + 1 : 1;
+    f->serial = serial; f->returned = NULL;
+    PyObject *result = PyObject_Vectorcall(args[0], args + 1, nf - 1, names);
+    if (mine < t->depth && t->stack[mine].serial == serial && !t->stack[mine].start) { /* nothing was told in it */
+        t->depth = mine;
+        s->calls++;
+    } else {
+        PyObject *type = NULL, *value = NULL, *trace = NULL;
+        if (!result) PyErr_Fetch(&type, &value, &trace);
+        finish(t, mine, serial, args[0], args + 1, PyVectorcall_NARGS(nf) - 1, names, result);
+        if (!result) PyErr_Restore(type, value, trace);
+    }
+    return unless_interrupted(t, result && s->returns ? note_return(t, result) : result);
+}
+
+static PyObject *call_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
+    Site *s = (Site *)self;
+    Thread *t = thread();
+    PyObject *result;
+    if (s->quiet == QUIET && (s->calls & (QUIET - 1)) && recording && !t->busy && PyVectorcall_NARGS(nf) > 0 &&
+        PyFunction_Check(args[0]) && is_user_file(s, ((PyCodeObject *)PyFunction_GET_CODE(args[0]))->co_filename) &&
+        t->depth && t->depth < t->room && t->stack[t->depth - 1].user && !deepest && !traced_memory && !t->interrupt[0] &&
+        has_stack(t))
+        result = quiet_call(t, s, args, nf, names);
+    else result = site_call(self, args, nf, names);
+    return s->quiet < QUIET || (s->calls & (MANY - 1)) ? result : tell_idle(s, args[0], result);
 }
 
 static PyObject *return_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
@@ -636,6 +687,7 @@ static void choose_call(Site *s) {
     s->vectorcall = s->mode != RECORD                           ? site_call
                     : s->kind == BINARY || s->kind == INPLACE   ? binary_call
                     : s->kind == RETURN                         ? return_call
+                    : s->kind == CALL                           ? call_call
                                                                 : site_call;
 }
 
@@ -666,9 +718,9 @@ static PyTypeObject SiteIteratorType = {
 /* ---- the type ------------------------------------------------------------------------------------------------ */
 
 static int site_init(Site *s, PyObject *args, PyObject *kw) {
-    static char *names[] = {"kind", "info", "function", NULL};
+    static char *names[] = {"kind", "info", "function", "returns", NULL};
     PyObject *info, *function = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "iO|O", names, &s->kind, &info, &function)) return -1;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "iO|Op", names, &s->kind, &info, &function, &s->returns)) return -1;
     if (s->kind < CALL || s->kind > ITERATE) { PyErr_SetString(PyExc_ValueError, "unknown kind of site"); return -1; }
     if (s->kind == BINARY || s->kind == UNARY || s->kind == INPLACE) {
         PyObject *name = PyObject_GetAttrString(function, "__name__");
@@ -862,6 +914,11 @@ static PyObject *set_keeper(PyObject *m, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+static PyObject *set_idler(PyObject *m, PyObject *function) {
+    Py_INCREF(function); Py_XSETREF(idler, function);
+    Py_RETURN_NONE;
+}
+
 static PyObject *measure_memory(PyObject *m, PyObject *yes) {
     Py_CLEAR(traced_memory); Py_CLEAR(reset_peak);
     if (yes != Py_True) Py_RETURN_NONE;
@@ -912,6 +969,7 @@ static PyMethodDef methods[] = {
     {"amend", amend, METH_O, "amend(f) -> bool: the library call that is running was given f(what it was given so far)."},
     {"path", get_path, METH_NOARGS, "path() -> the recorder's number of the chain of sites that is running, or -1."},
     {"keep_by", set_keeper, METH_VARARGS, "keep_by(f, nanoseconds): f() is called then, and again after what it returns."},
+    {"idle_by", set_idler, METH_O, "idle_by(f): f(site, what was called there or None) is called where a site was executed many times without data."},
     {"measure_memory", measure_memory, METH_O, "measure_memory(yes): read tracemalloc around every call."},
     {"hide", hide, METH_O, "hide(folder or code): leave such frames of a variant out of tracebacks."},
     {"failure", get_failure, METH_NOARGS, "failure() -> why recording ended by itself, or None."},

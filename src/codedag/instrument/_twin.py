@@ -23,6 +23,7 @@ _now = time.perf_counter_ns
 _NOTHING = object()  # what was called when nothing is to be told
 _SCALARS = (int, bool, type(None), str, range, slice, type, types.FunctionType, types.ModuleType)
 _NUMBERS = (int, float, bool)
+_MANY = 8192  # executions without data after which somebody is told
 _PLAIN_ITERABLES: tuple[type, ...] = (
     list, tuple, dict, str, range, set, frozenset, types.GeneratorType, map, filter,
     type({}.keys()), type({}.items()), type({}.values()),
@@ -78,6 +79,7 @@ class _State:
     spent = told = deepest = 0
     keeper: Any = None
     keep_at = 1 << 63
+    idler: Any = None
     measures_memory = False
 
 
@@ -141,6 +143,17 @@ def keep_by(function: Any, nanoseconds: int, /) -> None:
     _state.keep_at = 1 << 63 if function is None else _now() + nanoseconds
 
 
+def idle_by(function: Any, /) -> None:
+    """Calls `function(site, what was called there or None)` where a site was executed many times without data."""
+    _state.idler = function
+
+
+def _count(site: Site, called: Any) -> None:
+    site.calls += 1
+    if site.calls % _MANY == 0 and _state.idler is not None and _state.recording:
+        _state.idler(site, called)
+
+
 def measure_memory(yes: bool, /) -> None:
     """Reads tracemalloc around every call, or does not."""
     _state.measures_memory = yes
@@ -177,7 +190,7 @@ class Site:
         "calls", "function", "info", "kind", "mode", "nanoseconds", "outermost", "returns", "variant", "watch",
     )  # fmt: skip
 
-    def __init__(self, kind: int, info: Any, function: Any = None) -> None:
+    def __init__(self, kind: int, info: Any, function: Any = None, returns: bool = False) -> None:
         if not CALL <= kind <= ITERATE:
             raise ValueError("unknown kind of site")
         if kind in (BINARY, UNARY, INPLACE) and not hasattr(function, "__name__"):
@@ -185,7 +198,8 @@ class Site:
         self.kind, self.info, self.function = kind, info, function
         self.mode = PASS
         self.variant: Any = None
-        self.calls = self.nanoseconds = self.outermost = self.returns = 0
+        self.calls = self.nanoseconds = self.outermost = 0
+        self.returns = returns
         self.watch: Any = None
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
@@ -277,7 +291,7 @@ def _record(site: Site, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     if kind == ITERATE:
         return _wrap_iterable(site, args[0])
     if _moves_nothing(kind, args):
-        site.calls += 1
+        _ask(_count, site, None)
         return _forward(site, args, keywords)
     call = kind == CALL
     frame = _Frame(site, call and _is_user_callable(args[0]))
@@ -384,7 +398,7 @@ def _tell(
         if mine:
             _thread.stack[mine - 1].peak = max(_thread.stack[mine - 1].peak, frame.peak)
     if not (frame.children > 0 if frame.user else _moved_data(frame, function, values, result)):
-        frame.site.calls += 1
+        _count(frame.site, function if frame.user else None)
         frame.site.nanoseconds += total
         return
     path = _path_of(mine)

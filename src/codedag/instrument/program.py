@@ -9,7 +9,7 @@ import threading
 import types
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -184,12 +184,12 @@ class Program:
 
     def terms(self) -> dict[str, Any]:
         """What another process needs to make the same of the same files."""
-        return {"roots": self.roots}
+        return {"roots": self.where.roots, "drill": self.where.drill, "selection": astuple(self.selection)}
 
     @classmethod
     def of_terms(cls, terms: dict[str, Any]) -> Program:
         """A program on the same terms, in another process."""
-        return cls([Path(root) for root in terms["roots"]])
+        return cls([Path(root) for root in terms["roots"]], terms["drill"], FilterConfig(*terms["selection"]))
 
     # -- loading
 
@@ -286,6 +286,30 @@ class Program:
                     site.mode = PASS
             self._set_switches(self.files[path])
 
+    def rest(self, parts: Collection[tuple[str, str, int]]) -> None:
+        """Ends observing functions, or single loops of them (-1: the whole function, which gets its plain code)."""
+        self._observe_parts(parts, PASS)
+
+    def wake(self, parts: Collection[tuple[str, str, int]]) -> None:
+        """Observes functions and loops again that were put to rest."""
+        self._observe_parts(parts, RECORD)
+
+    def _observe_parts(self, parts: Collection[tuple[str, str, int]], mode: int) -> None:
+        with self._lock:
+            whole: defaultdict[str, set[str]] = defaultdict(set)
+            for path, owner, loop in parts:
+                file = self.files[path]
+                for site in file.sites_of(owner):
+                    if site.mode != VARIANT and (loop < 0 or loop in site.info.loops):
+                        site.mode = mode
+                self._set_switches(file)
+                if loop < 0:
+                    whole[path].add(owner)
+            live = functions_by_file() if whole else {}
+            for path, owners in whole.items():
+                file = self.files[path]
+                _swap(path, _codes_of(file.plain if mode == PASS else file.full, owners), live)
+
     def plan(self, path: str, owner: str, variants: dict[int, Any]) -> None:
         """Gives sites of one function their variants (None takes a variant away)."""
         with self._lock:
@@ -322,8 +346,7 @@ class Program:
             file = self.files[path]
             chosen = self._settled.get(path, set()) if owners is None else set(owners)
             keep = {index for owner in chosen for index in self._planned.get(path, {}).get(owner, ())}
-            lean = codes_by_place(file.only(keep) if keep else file.plain)
-            return _swap(path, {key: code for key, code in lean.items() if _owner_of(key[0]) in chosen})
+            return _swap(path, _codes_of(file.only(keep) if keep else file.plain, chosen))
 
     def restore(self) -> int:
         """Puts the plain code back everywhere and takes every variant away; the number of functions changed."""
@@ -342,8 +365,14 @@ class Program:
             return changed
 
 
-def _owner_of(qualname: str) -> str:
+def owner_of(qualname: str) -> str:
+    """A qualified name as sites give it: without the marks of nested functions."""
     return qualname.replace(".<locals>", "")
+
+
+def _codes_of(code: types.CodeType, owners: Collection[str]) -> dict[CodeKey, types.CodeType | None]:
+    """The code objects of these functions inside the code of a module."""
+    return {key: each for key, each in codes_by_place(code).items() if owner_of(key[0]) in owners}
 
 
 def _swap(path: str, codes: dict[CodeKey, types.CodeType | None], functions: Functions | None = None) -> list[Swap]:

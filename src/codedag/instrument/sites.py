@@ -92,6 +92,4 @@ _can_be_sent(native)
 
 def make(info: SiteInfo) -> Any:
     """A site for this place, in mode PASS."""
-    site = native.Site(info.kind, info, info.function)
-    site.returns = info.returns
-    return site
+    return native.Site(info.kind, info, info.function, info.returns)

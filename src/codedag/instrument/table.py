@@ -26,7 +26,7 @@ class Columns(NamedTuple):
     """Plain values that Python can write to a file; `_of` columns hold, for each site, a place in the next one."""
 
     what_of: bytes
-    whats: tuple[tuple[int, str], ...]  # kind and operator
+    whats: tuple[tuple[int, str, bool], ...]  # kind, operator and whether its result is returned
     owner_of: bytes
     owners: tuple[str, ...]
     loops_of: bytes
@@ -43,7 +43,7 @@ class SiteTable:
     @classmethod
     def of(cls, file: str, infos: list[SiteInfo]) -> SiteTable:
         """The table of these sites."""
-        whats, what_of = _numbered((info.kind, info.operator) for info in infos)
+        whats, what_of = _numbered((info.kind, info.operator, info.returns) for info in infos)
         owners, owner_of = _numbered(info.owner for info in infos)
         loops, loops_of = _numbered(info.loops for info in infos)
         places = chain.from_iterable((i.line, i.column, i.end_line, i.end_column) for i in infos)
@@ -63,7 +63,7 @@ class SiteTable:
             places[::4], places[1::4], places[2::4], places[3::4], strict=True,
         )  # fmt: skip
         return [
-            SiteInfo(index, c.whats[what][0], c.whats[what][1], self.file, *place, c.owners[w], c.loops[n])  # type: ignore[call-arg]
+            SiteInfo(index, *c.whats[what][:2], self.file, *place, c.owners[w], c.loops[n], c.whats[what][2])  # type: ignore[call-arg]
             for index, (what, w, n, *place) in enumerate(found)
         ]
 
@@ -83,8 +83,8 @@ class SiteTable:
         number = len(_tables) << _SHIFT
         _tables.append(self)
         what_of, whats = self.columns[:2]
-        kinds = [kind for kind, _ in whats]
-        functions = [getattr(operator, name) if name else _SUBSCRIPTS.get(kind) for kind, name in whats]
+        kinds, returns = [kind for kind, _, _ in whats], [returns for _, _, returns in whats]
+        functions = [getattr(operator, name) if name else _SUBSCRIPTS.get(kind) for kind, name, _ in whats]
         infos = map(Facts, range(number, number + len(self)))
         return list(
             map(
@@ -92,6 +92,7 @@ class SiteTable:
                 map(kinds.__getitem__, what_of),
                 infos,
                 map(functions.__getitem__, what_of),
+                map(returns.__getitem__, what_of),
             )
         )
 
@@ -119,6 +120,12 @@ class Facts(int):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SiteInfo, astuple(self._row)
+
+
+def info_of(site: Any) -> SiteInfo:
+    """The facts about a site, as an object of their own."""
+    info = site.info
+    return info._row if isinstance(info, Facts) else info
 
 
 def _numbered(values: Iterable[Any]) -> tuple[tuple[Any, ...], list[int]]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from codedag.instrument.sites import SiteInfo
+from codedag.instrument.table import info_of
 from codedag.ir import CostRow, CostTable, Edge, Graph, Op
 from codedag.trace.dataflow import open_shapes
 from codedag.trace.gather import MOST_SHAPES, EdgeKind, Template
@@ -35,7 +36,7 @@ class Gathered:
         """What a gatherer holds now."""
         edges = gatherer.edges()  # first: what is asked for later holds all that edges refer to
         templates = [_copy(t) for t in gatherer.templates()]
-        return cls([(parent, site.info) for parent, site in gatherer.paths()], templates, edges)
+        return cls([(parent, info_of(site)) for parent, site in gatherer.paths()], templates, edges)
 
     def graph(self) -> Graph:
         """The graph: operations in program order, edges that respect it, and the carried rest."""
@@ -84,8 +85,8 @@ def _folded(templates: list[Template]) -> dict[int, Template]:
 def _copy(t: Any) -> Template:
     """A template as plain data: the one of the gatherer in C is a view."""
     return Template(
-        t.number, t.name, t.kind, t.path, t.site.info, t.in_sig, t.out_sig, t.count, t.self_ns, t.total_ns, t.least_ns,
-        t.most_ns, t.out_nbytes, t.peak_nbytes,
+        t.number, t.name, t.kind, t.path, info_of(t.site), t.in_sig, t.out_sig, t.count, t.self_ns, t.total_ns,
+        t.least_ns, t.most_ns, t.out_nbytes, t.peak_nbytes,
     )  # fmt: skip
 
 

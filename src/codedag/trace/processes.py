@@ -25,6 +25,7 @@ from codedag.instrument.program import Program
 from codedag.ir import CodedagError
 from codedag.trace.dataloader import Batches
 from codedag.trace.gathered import Gathered
+from codedag.trace.idle import Idle
 from codedag.trace.recorder import Recorder
 from codedag.trace.records import Records, join, read
 
@@ -42,6 +43,7 @@ class Family:
     max_depth: int = 0
     records: Records = None  # type: ignore[assignment]
     batches: Batches = None  # type: ignore[assignment]
+    idle: Idle = None  # type: ignore[assignment]
     failure: str = ""
     wait: int = LATER
     _prepare: Callable[[str], dict[str, Any]] | None = None
@@ -51,6 +53,7 @@ class Family:
     def __post_init__(self) -> None:
         self._lookout = _Lookout(self.look)
         self.records = self.records or Records(process=os.getpid())
+        self.idle = Idle(self.program, self.recorder)
         self.batches = Batches(self.recorder.gatherer, self._made_batch)
 
     # -- the life of recording in this process
@@ -65,6 +68,7 @@ class Family:
         sys.meta_path.insert(0, self._lookout)
         site_module.native.start(self.recorder, self.program.names, self.max_depth)
         site_module.native.keep_by(self.keep, self.wait)
+        site_module.native.idle_by(self.idle)
 
     def look(self) -> None:
         """Watches torch's DataLoader once it is loaded, and in a worker what makes the batches."""
@@ -77,6 +81,7 @@ class Family:
         global _here
         site_module.native.stop()
         site_module.native.keep_by(None, 0)
+        site_module.native.idle_by(None)
         self.batches.restore()
         if self._lookout in sys.meta_path:
             sys.meta_path.remove(self._lookout)
@@ -93,6 +98,7 @@ class Family:
     def keep(self) -> int:
         """Writes what was recorded so far; the nanoseconds after which to do so again."""
         begun = time.perf_counter_ns()
+        self.idle.look_again()
         try:
             self._fill()
             if self.records.templates:
