@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 from codedag.api.run import Run
 from codedag.instrument.selection import FilterConfig
-from codedag.trace.live import Live, Roots, default_roots
+from codedag.trace.live import Live, Roots, default_roots, site_of_call
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
@@ -98,8 +98,10 @@ def _plain(function: Callable[..., Any], around: Callable[[], _Around]) -> Any:
     @functools.wraps(function)
     def wrapper(*args: Any, **keywords: Any) -> Any:
         with around() as run:
-            wrapper.run = run or wrapper.run  # type: ignore[attr-defined]
-            return function(*args, **keywords)
+            if run is None:
+                return function(*args, **keywords)
+            wrapper.run = run  # type: ignore[attr-defined]
+            return site_of_call(function)(function, *args, **keywords)
 
     return wrapper
 

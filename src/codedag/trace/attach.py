@@ -56,7 +56,7 @@ class Attachment:
 
     def attach(self) -> None:
         """Gives every wanted function that is loaded its code with sites."""
-        found = {path: functions for path, functions in _functions_by_file().items() if self._wants(path, functions)}
+        found = {path: some for path, all_ in _functions_by_file().items() if (some := self._wanted(path, all_))}
         sources = {path: source for path in found if (source := self._source(path, found[path])) is not None}
         with _unheard():
             # what any file compiles by other means is known before the first function of any file is changed
@@ -86,15 +86,16 @@ class Attachment:
 
     # -- which files, and what is in them
 
-    def _wants(self, path: str, functions: Functions) -> bool:
+    def _wanted(self, path: str, functions: Functions) -> Functions:
         if path.startswith((_OURS, "<frozen ")) or path in self._program.files:
-            return False
+            return []
         if not self._drilled and "/site-packages/" in path:
-            return False  # most files are such, and `wants` has to look at the disk
+            return []  # most files are such, and `wants` has to look at the disk
         if not path.startswith("<") and self._program.wants(path):
-            return True
+            return functions
         # typed into a notebook or a shell: there is no file, at best Python remembers the lines
-        return not Path(path).is_file() and any(_is_typed(function) for function in functions)
+        typed = [function for function in functions if _is_typed(function)]
+        return typed if typed and not Path(path).is_file() else []
 
     def _source(self, path: str, functions: Functions) -> bytes | None:
         try:
@@ -154,10 +155,10 @@ class Attachment:
 def _functions_by_file() -> dict[str, Functions]:
     """Every live function, by the file its code came from: one look at the heap for all files."""
     found: defaultdict[str, Functions] = defaultdict(list)
-    for thing in gc.get_objects():
+    for function in [thing for thing in gc.get_objects() if type(thing) is types.FunctionType]:
         # the bodies of modules and classes that are running are functions too, for Python itself
-        if type(thing) is types.FunctionType and thing.__code__.co_flags & inspect.CO_OPTIMIZED:
-            found[thing.__code__.co_filename].append(thing)
+        if function.__code__.co_flags & inspect.CO_OPTIMIZED:
+            found[function.__code__.co_filename].append(function)
     return found
 
 

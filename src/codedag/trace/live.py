@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import sys
 import threading
@@ -17,7 +18,7 @@ from codedag.instrument import sites as site_module
 from codedag.instrument.hook import Finder, importing
 from codedag.instrument.program import Program
 from codedag.instrument.selection import FilterConfig
-from codedag.instrument.sites import RETURN
+from codedag.instrument.sites import CALL, RECORD, RETURN, SiteInfo
 from codedag.ir import CodedagError, CostTable, Graph
 from codedag.trace.attach import Attachment
 from codedag.trace.recorder import Recorder, shown_path
@@ -85,6 +86,15 @@ def default_roots(file: str | None) -> list[Path]:
 def is_disabled() -> bool:
     """Whether CODEDAG_DISABLE=1 asks to run programs as if CodeDAG were not there."""
     return os.environ.get("CODEDAG_DISABLE", "") not in ("", "0")
+
+
+def site_of_call(function: Any) -> Any:
+    """A site that stands for the call of a whole function: `site(function, ...)` calls and records it."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    file, line = (code.co_filename, code.co_firstlineno) if code is not None else ("<call>", 1)
+    site = site_module.make(SiteInfo(-1, CALL, "", file, line, 0, line, 0, owner=""))
+    site.mode = RECORD
+    return site
 
 
 class Live:
