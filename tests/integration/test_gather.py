@@ -207,7 +207,7 @@ def test_a_million_operations_are_counted_and_folded(tmp_path: Path):
         recorder = loaded.recorded("runs_many", n, 100)
         counts = [t.count for t in recorder.templates if t.kind != "source"]
         assert counts.count(n) == 4  # add, getitem, sum, float; the last + is of plain numbers or carries a float
-        sizes.append(recorder._gatherer.sizes())
+        sizes.append(recorder.gatherer.sizes())
     small, large = sizes
     assert {k: small[k] for k in ("templates", "edges", "paths", "signatures")} == {
         k: large[k] for k in ("templates", "edges", "paths", "signatures")
@@ -238,7 +238,7 @@ def test_dead_objects_are_purged_and_live_ones_are_not(tmp_path: Path):
     path.write_text(PROGRAM)
     loaded = runs.Loaded(path, runs._site)
     recorder = loaded.recorded("keeps_many", 20_000)
-    sizes = recorder._gatherer.sizes()
+    sizes = recorder.gatherer.sizes()
     assert sizes["objects"] <= 2 * 20_000 + 4096
     graph = recorder.graph()
     names = {op.id: op.name for op in graph.ops}
@@ -248,7 +248,7 @@ def test_dead_objects_are_purged_and_live_ones_are_not(tmp_path: Path):
 def test_shared_memory_is_purged(tmp_path: Path):
     path = tmp_path / "freeing.py"
     path.write_text(PROGRAM)
-    sizes = runs.Loaded(path, runs._site).recorded("shares", 20_000)._gatherer.sizes()
+    sizes = runs.Loaded(path, runs._site).recorded("shares", 20_000).gatherer.sizes()
     assert sizes["objects"] + sizes["buffers"] + sizes["shared"] <= 4096
 
 

@@ -8,7 +8,7 @@
 #include <Python.h>
 
 #define RECORDER_CAPSULE "codedag.recorder"
-#define RECORDER_VERSION 1
+#define RECORDER_VERSION 2
 
 typedef struct {
     int version;
@@ -24,6 +24,8 @@ typedef struct {
     int (*region)(PyObject *self, long path, PyObject *site, PyObject *function, long long total, long long own);
     /* What user code returned to a library call, added to what it returned before (NULL at first): a new reference. */
     PyObject *(*note)(PyObject *self, PyObject *value, PyObject *before);
+    /* In a memory pass, before `operation` or `region`: the most bytes that were allocated while it ran. */
+    void (*peak)(PyObject *self, long long nbytes);
 } RecorderApi;
 
 #endif

@@ -10,6 +10,7 @@
 #include <Python.h>
 #include <frameobject.h>
 #include <structmember.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -21,14 +22,21 @@ enum { PASS, RECORD, VARIANT };
 
 typedef struct {
     PyObject_HEAD
-    vectorcallfunc vectorcall;
+    vectorcallfunc vectorcall; /* chosen by kind and mode */
     int kind, mode;
-    int operation;          /* index into the operator tables, for BINARY, UNARY and INPLACE */
+    binaryfunc two;         /* the operator, for BINARY and INPLACE */
+    unaryfunc one;          /* for UNARY */
     PyObject *info;         /* static facts about the place in the source; opaque here */
     PyObject *function;     /* the function of module `operator` that this site stands for, or None */
     PyObject *variant;      /* called instead, with the same arguments, in mode VARIANT */
+    PyObject *watch;        /* of a method of a library: told of every call after it has ended, or NULL */
     long long calls, nanoseconds; /* of recorded executions that moved no data (nanoseconds: of those that were timed) */
     int quiet;              /* timed calls of user code in a row in which no data moved: after some, few are timed */
+    int outermost;          /* recorded only where no other library call is under way */
+    int returns;            /* its result is what the function returns */
+    int user;               /* whether the function last called here is the user's own, */
+    PyObject *file;         /* whose code is in this file, */
+    long long files;        /* as the set of user files was then */
 } Site;
 
 typedef struct {
@@ -36,17 +44,47 @@ typedef struct {
     long long start, child, overhead;
     long path;              /* the recorder's number for the chain of sites up to here; -1 = not asked for yet */
     int user, children;
+    int level;              /* calls of user code up to here */
+    int opaque;             /* what runs inside is not recorded: it lies too deep */
     long long serial;       /* which call this is: greenlets may leave calls in another order than they entered them */
     PyObject *returned;     /* what user code gave back to this library call, as the recorder noted it */
+    long long base, peak;   /* traced memory when it began, and the most since (memory pass only) */
 } Frame;
 
 #define FEW 24
-static _Thread_local Frame first[FEW];  /* freed with the thread; deeper stacks are on the heap until they are empty */
-static _Thread_local Frame *stack = NULL;
-static _Thread_local int depth = 0, room = 0, busy = 0;
-static _Thread_local long long serials = 0;
-static _Thread_local PyObject *interrupt[3]; /* what a signal handler raised while the recorder ran: the program's own */
-static _Thread_local char *stack_end = NULL; /* below this address the C stack is nearly used up */
+typedef struct {
+    Frame *stack;           /* `first`; a deeper one is on the heap until it is empty */
+    int depth, room, busy;
+    long long serials;
+    PyObject *interrupt[3]; /* what a signal handler raised while the recorder ran: the program's own */
+    char *stack_end;        /* below this address the C stack is nearly used up */
+    Frame first[FEW];
+} Thread;
+
+/* One pointer per thread, in the part of thread-local memory that is reached without a call. */
+static _Thread_local Thread *mine_only
+#if defined(__linux__)
+    __attribute__((tls_model("initial-exec")))
+#endif
+    = NULL;
+static pthread_key_t thread_key;
+static int thread_key_made = 0;
+
+static void thread_end(void *ended) {
+    Thread *t = ended;
+    if (t->stack != t->first) free(t->stack);
+    free(t);
+}
+
+static Thread *thread_new(void) {
+    static Thread none = {.busy = 1}; /* without memory nothing is recorded */
+    Thread *t = calloc(1, sizeof *t);
+    if (!t) return &none;
+    t->stack = t->first; t->room = FEW;
+    pthread_setspecific(thread_key, t);
+    return mine_only = t;
+}
+static inline Thread *thread(void) { return mine_only ? mine_only : thread_new(); }
 
 static PyObject *recorder = NULL;   /* object with path, operation, region, note, is_user */
 static PyObject *capsule = NULL;    /* the recorder's functions in C, if it has them, */
@@ -55,6 +93,12 @@ static PyObject *user_files = NULL; /* set of co_filename */
 static PyObject *user_types = NULL; /* dict weak reference to a type -> bool */
 static PyObject *failure = NULL;    /* first exception raised by the recorder, as text */
 static int recording = 0;
+static int deepest = 0;             /* calls of user code inside each other that are looked into; 0 = all */
+static long long starts = 0;        /* how often recording began */
+static PyObject *keeper = NULL;     /* called now and then, to keep what was recorded so far */
+static long long keep_at = LLONG_MAX;
+static PyObject *traced_memory = NULL, *reset_peak = NULL; /* of tracemalloc, in a memory pass */
+static long long told_calls = 0;    /* operations that the recorder was told of */
 static long long spent = 0;         /* nanoseconds that recording itself took */
 static PyTypeObject SiteType, SiteIteratorType;
 
@@ -114,7 +158,7 @@ static int is_interrupt(PyObject *type, PyObject *value, PyObject *trace) {
 }
 
 static void recorder_failed(void) {
-    PyObject *type, *value, *trace;
+    PyObject *type, *value, *trace, **interrupt = thread()->interrupt;
     PyErr_Fetch(&type, &value, &trace);
     if (!interrupt[0] && is_interrupt(type, value, trace)) {
         interrupt[0] = type; interrupt[1] = value; interrupt[2] = trace;
@@ -128,7 +172,8 @@ static void recorder_failed(void) {
     Py_XDECREF(type); Py_XDECREF(value); Py_XDECREF(trace);
 }
 
-static PyObject *unless_interrupted(PyObject *result) {
+static PyObject *unless_interrupted(Thread *t, PyObject *result) {
+    PyObject **interrupt = t->interrupt;
     if (!interrupt[0]) return result;
     Py_XDECREF(result);
     PyErr_Restore(interrupt[0], interrupt[1], interrupt[2]);
@@ -137,65 +182,115 @@ static PyObject *unless_interrupted(PyObject *result) {
 }
 
 /* Around every call of the recorder: it is not recorded itself, and profilers and debuggers do not see it. */
-static void enter(void) { busy = 1; PyThreadState_EnterTracing(PyThreadState_Get()); }
-static void leave(void) { PyThreadState_LeaveTracing(PyThreadState_Get()); busy = 0; }
+static void enter(Thread *t) { t->busy = 1; PyThreadState_EnterTracing(PyThreadState_Get()); }
+static void leave(Thread *t) { PyThreadState_LeaveTracing(PyThreadState_Get()); t->busy = 0; }
 
-static int is_user_type(PyObject *type) {
+static int is_user_type(Thread *t, PyObject *type) {
     PyObject *key = PyWeakref_NewRef(type, NULL); /* a class must not live longer because it was called */
     PyObject *known = key ? PyDict_GetItemWithError(user_types, key) : NULL;
     if (known || !key || PyErr_Occurred()) { PyErr_Clear(); Py_XDECREF(key); return known == Py_True; }
-    enter();
+    enter(t);
     PyObject *answer = PyObject_CallMethod(recorder, "is_user", "O", type);
     int yes = answer == Py_True;
     if (!answer) recorder_failed();
     else if (PyDict_SetItem(user_types, key, yes ? Py_True : Py_False) < 0) PyErr_Clear();
     Py_XDECREF(answer);
     Py_DECREF(key);
-    leave();
+    leave(t);
     return yes;
 }
 
-static int is_user_callable(PyObject *f) {
-    if (PyMethod_Check(f)) f = PyMethod_GET_FUNCTION(f);
-    if (PyFunction_Check(f)) {
-        PyObject *name = ((PyCodeObject *)PyFunction_GET_CODE(f))->co_filename;
-        int known = PySet_Contains(user_files, name);
-        if (known < 0) PyErr_Clear();
-        return known == 1;
-    }
-    if (PyCFunction_Check(f)) return 0;
-    return is_user_type(PyType_Check(f) ? f : (PyObject *)Py_TYPE(f));
+static int is_user_file(Site *s, PyObject *name) {
+    long long files = starts << 32 | PySet_GET_SIZE(user_files);
+    if (name == s->file && files == s->files) return s->user;
+    int known = PySet_Contains(user_files, name);
+    if (known < 0) { PyErr_Clear(); return 0; }
+    Py_INCREF(name); Py_XSETREF(s->file, name);
+    s->files = files;
+    return s->user = known;
 }
 
-static int grow(void) {
-    int wanted = room ? room * 2 : FEW;
-    Frame *bigger = room == 0 ? first : stack == first ? malloc(wanted * sizeof(Frame)) : realloc(stack, wanted * sizeof(Frame));
+static int is_user_callable(Thread *t, Site *s, PyObject *f) {
+    if (PyMethod_Check(f)) f = PyMethod_GET_FUNCTION(f);
+    if (PyFunction_Check(f)) return is_user_file(s, ((PyCodeObject *)PyFunction_GET_CODE(f))->co_filename);
+    if (PyCFunction_Check(f)) return 0;
+    return is_user_type(t, PyType_Check(f) ? f : (PyObject *)Py_TYPE(f));
+}
+
+static int grow(Thread *t) {
+    int wanted = t->room * 2;
+    Frame *bigger = t->stack == t->first ? malloc(wanted * sizeof(Frame)) : realloc(t->stack, wanted * sizeof(Frame));
     if (!bigger) return 0;
-    if (stack == first) memcpy(bigger, first, room * sizeof(Frame));
-    stack = bigger; room = wanted;
+    if (t->stack == t->first) memcpy(bigger, t->first, sizeof t->first);
+    t->stack = bigger; t->room = wanted;
     return 1;
 }
 
-static void shrink(void) {
-    if (stack != first) free(stack);
-    stack = first; room = FEW;
+static void shrink(Thread *t) {
+    if (t->stack != t->first) free(t->stack);
+    t->stack = t->first; t->room = FEW;
 }
+
+/* ---- memory pass: the most that was allocated while a call ran, above what there was when it began ---------------- */
+
+static void memory_now(long long *current, long long *peak) {
+    PyObject *pair = PyObject_CallNoArgs(traced_memory);
+    if (pair && PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2) {
+        *current = PyLong_AsLongLong(PyTuple_GET_ITEM(pair, 0));
+        *peak = PyLong_AsLongLong(PyTuple_GET_ITEM(pair, 1));
+    }
+    Py_XDECREF(pair);
+    PyObject *done = PyObject_CallNoArgs(reset_peak);
+    Py_XDECREF(done);
+    PyErr_Clear();
+}
+
+static void memory_enter(Thread *t, Frame *f) {
+    long long current = 0, peak = 0;
+    enter(t);
+    memory_now(&current, &peak);
+    leave(t);
+    if (t->depth > 1 && t->stack[t->depth - 2].peak < peak) t->stack[t->depth - 2].peak = peak;
+    f->base = f->peak = current;
+}
+
+static long long memory_leave(Thread *t, int mine) {
+    long long current = 0, peak = 0;
+    Frame *f = &t->stack[mine];
+    memory_now(&current, &peak);
+    if (f->peak < peak) f->peak = peak;
+    if (mine > 0 && t->stack[mine - 1].peak < f->peak) t->stack[mine - 1].peak = f->peak;
+    return f->peak - f->base;
+}
+
+/* ---- frames -------------------------------------------------------------------------------------------------- */
 
 /* Reading the clock costs more than a small Python function.  A call of user code that never moved data is timed only now
  * and then, where nobody's own time depends on it: a region has none, a library call that calls back has. */
 #define QUIET 64
-static inline int is_timed(Site *site, int user) {
-    return !user || site->quiet < QUIET || site->calls % QUIET == 0 || (depth && !stack[depth - 1].user);
+static inline int is_timed(const Thread *t, const Site *site, int user) {
+    return !user || site->quiet < QUIET || site->calls % QUIET == 0 || (t->depth && !t->stack[t->depth - 1].user);
 }
 
-static long long push(Site *site, int user) { /* the serial of the new frame, 0 if there is no memory for one */
-    if (depth == room && !grow()) return 0;
-    int timed = is_timed(site, user);
-    Frame *f = &stack[depth++];
-    f->site = site; f->child = f->overhead = 0; f->path = -1; f->user = user; f->children = 0; f->returned = NULL;
-    f->serial = ++serials;
-    f->start = timed ? now() : 0;
+static inline long long push(Thread *t, Site *site, int user) { /* the serial of the new frame, 0 if there is no memory for one */
+    if (t->depth == t->room && !grow(t)) return 0;
+    int timed = is_timed(t, site, user);
+    Frame *f = &t->stack[t->depth];
+    f->level = (t->depth ? f[-1].level : 0) + user;
+    f->opaque = deepest && f->level > deepest;
+    t->depth++;
+    f->site = site; f->child = f->overhead = 0; f->path = -1; f->children = 0; f->returned = NULL;
+    f->user = user && !f->opaque;
+    f->serial = ++t->serials;
+    f->start = 0;
+    if (traced_memory) memory_enter(t, f);
+    if (timed || f->opaque) f->start = now();
     return f->serial;
+}
+
+/* Whether what happens now is recorded: not in the recorder itself, and not below the deepest level. */
+static inline int is_seen(const Thread *t) {
+    return recording && !t->busy && !(t->depth && t->stack[t->depth - 1].opaque);
 }
 
 static long ask_path(long parent, PyObject *site) {
@@ -206,19 +301,20 @@ static long ask_path(long parent, PyObject *site) {
     return path;
 }
 
-static long path_of(int i) {
+static long path_of(Thread *t, int i) {
     if (i < 0) return -1;
-    if (stack[i].path < 0) {
-        long parent = path_of(i - 1);
+    if (t->stack[i].path < 0) {
+        long parent = path_of(t, i - 1);
         if (i > 0 && parent < 0) return -1;
-        long path = ask_path(parent, (PyObject *)stack[i].site);
+        long path = ask_path(parent, (PyObject *)t->stack[i].site);
         if (path < 0) { recorder_failed(); return -1; }
+        Frame *stack = t->stack;
         stack[i].path = path;
         stack[i].site->quiet = 0;
-        for (int j = i + 1; !stack[i].start && j < depth; j++) stack[i].start = stack[j].start; /* it moves data after all */
+        for (int j = i + 1; !stack[i].start && j < t->depth; j++) stack[i].start = stack[j].start; /* it moves data after all */
         if (i > 0) stack[i - 1].children++;
     }
-    return stack[i].path;
+    return t->stack[i].path;
 }
 
 static int moved_data(Frame *f, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *result) {
@@ -267,37 +363,60 @@ static void tell(long path, Frame *f, PyObject *function, PyObject *const *args,
     if (!done) recorder_failed(); else Py_DECREF(done);
 }
 
+/* What was recorded is kept now and then, so that a process that is killed loses little. */
+static void keep(Thread *t) {
+    keep_at = LLONG_MAX;
+    enter(t);
+    PyObject *next = PyObject_CallNoArgs(keeper);
+    long long wait = next ? PyLong_AsLongLong(next) : -1;
+    Py_XDECREF(next);
+    if (wait > 0) keep_at = now() + wait;
+    if (PyErr_Occurred()) recorder_failed();
+    leave(t);
+}
+
+static int record_frame(Thread *t, int mine, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *names,
+                        PyObject *result, long long total) {
+    Frame f = t->stack[mine];
+    Py_ssize_t every = n + (names ? PyTuple_GET_SIZE(names) : 0);
+    int told = 0;
+    enter(t);
+    long long peak = traced_memory ? memory_leave(t, mine) : 0;
+    if (f.user ? (f.children > 0) : moved_data(&f, function, args, every, result)) {
+        long path = path_of(t, mine);
+        if (api && traced_memory) api->peak(api->self, peak);
+        if (path >= 0) tell(path, &f, function, args, n, names, result, total);
+        told = 1;
+        told_calls++;
+    } else { f.site->calls++; f.site->nanoseconds += total; f.site->quiet += f.site->quiet < QUIET; }
+    leave(t);
+    return told;
+}
+
 /* Close the frame that `push` opened at `mine` and record what happened in it (result NULL: it raised; no function: do
  * not).  A region that raised is not told: what ran in it was. */
-static void finish(int mine, long long serial, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *names, PyObject *result) {
-    if (mine >= depth || stack[mine].serial != serial) return;
-    if (!stack[mine].start) { /* not timed, so nothing was told in it */
-        depth = mine;
-        stack[mine].site->calls++;
+static void finish(Thread *t, int mine, long long serial, PyObject *function, PyObject *const *args, Py_ssize_t n,
+                   PyObject *names, PyObject *result) {
+    if (mine >= t->depth || t->stack[mine].serial != serial) return;
+    if (!t->stack[mine].start) { /* not timed, so nothing was told in it */
+        t->depth = mine;
+        t->stack[mine].site->calls++;
         return;
     }
-    long long end = now();
-    Frame f = stack[mine];
-    long long total = end - f.start - f.overhead;
+    long long end = now(), total = end - t->stack[mine].start - t->stack[mine].overhead;
     int told = 0;
-    depth = mine + 1;
-    if (function && (result || !f.user) && recording && !busy) {
-        enter();
-        Py_ssize_t every = n + (names ? PyTuple_GET_SIZE(names) : 0);
-        if (f.user ? (f.children > 0) : moved_data(&f, function, args, every, result)) {
-            long path = path_of(mine);
-            if (path >= 0) tell(path, &f, function, args, n, names, result, total);
-            told = 1;
-        } else { f.site->calls++; f.site->nanoseconds += total; f.site->quiet += f.site->quiet < QUIET; }
-        f.returned = stack[mine].returned;
-        leave();
-    }
-    depth = mine;
-    Py_XDECREF(f.returned);
-    long long cost = told ? now() - end : 0;
+    t->depth = mine + 1;
+    if (function && (result || !t->stack[mine].user) && recording && !t->busy)
+        told = record_frame(t, mine, function, args, n, names, result, total);
+    if (told && end >= keep_at) keep(t);
+    t->depth = mine;
+    Frame *f = &t->stack[mine];
+    PyObject *returned = f->returned;
+    long long cost = told ? now() - end : 0, overhead = f->overhead + cost;
     spent += cost;
-    if (mine > 0) { stack[mine - 1].child += total; stack[mine - 1].overhead += f.overhead + cost; }
-    else if (room > FEW) shrink();
+    if (mine > 0) { f[-1].child += total; f[-1].overhead += overhead; }
+    else if (t->room > FEW) shrink(t);
+    Py_XDECREF(returned);
 }
 
 /* ---- the C stack -------------------------------------------------------------------------------------------- */
@@ -321,10 +440,10 @@ static char *end_of_stack(void) {
 /* ---- forwarding --------------------------------------------------------------------------------------------- */
 
 /* Python calls Python without using the C stack; through a site it is used, and must not overflow. */
-static int has_stack(void) {
+static int has_stack(Thread *t) {
     char here;
-    if (!stack_end) stack_end = end_of_stack();
-    if ((uintptr_t)&here > (uintptr_t)stack_end) return 1;
+    if (!t->stack_end) t->stack_end = end_of_stack();
+    if ((uintptr_t)&here > (uintptr_t)t->stack_end) return 1;
     PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded: the C stack is used up");
     return 0;
 }
@@ -332,9 +451,9 @@ static int has_stack(void) {
 /* `flag` is PY_VECTORCALL_ARGUMENTS_OFFSET if our caller lets us change what stands before its arguments. */
 static PyObject *forward(Site *s, PyObject *const *args, Py_ssize_t n, size_t flag, PyObject *names) {
     switch (s->kind) {
-    case CALL: return has_stack() ? PyObject_Vectorcall(args[0], args + 1, (size_t)(n - 1) | flag, names) : NULL;
-    case BINARY: case INPLACE: return OPERATIONS[s->operation].two(args[0], args[1]);
-    case UNARY: return OPERATIONS[s->operation].one(args[0]);
+    case CALL: return has_stack(thread()) ? PyObject_Vectorcall(args[0], args + 1, (size_t)(n - 1) | flag, names) : NULL;
+    case BINARY: case INPLACE: return s->two(args[0], args[1]);
+    case UNARY: return s->one(args[0]);
     case GETITEM: return PyObject_GetItem(args[0], args[1]);
     case SETITEM: /* value, object, index: the order in which an assignment evaluates them */
         if (PyObject_SetItem(args[1], args[2], args[0]) < 0) return NULL;
@@ -343,37 +462,65 @@ static PyObject *forward(Site *s, PyObject *const *args, Py_ssize_t n, size_t fl
     }
 }
 
-static PyObject *note_return(PyObject *value) {
-    if (depth && !stack[depth - 1].user && !is_scalar(value) && recording && !busy) {
-        enter();
-        Frame *f = &stack[depth - 1];
-        PyObject *noted = api ? api->note(api->self, value, f->returned)
-                              : PyObject_CallMethod(recorder, "note", "OO", value, f->returned ? f->returned : Py_None);
-        if (!noted) recorder_failed();
-        else { Py_XSETREF(stack[depth - 1].returned, noted); }
-        leave();
-    }
-    Py_INCREF(value);
-    return unless_interrupted(value);
+static PyObject *note_return(Thread *t, PyObject *value) { /* takes the reference to value, and gives one */
+    Frame *f = t->depth ? &t->stack[t->depth - 1] : NULL;
+    if (!f || f->user || is_scalar(value) || !is_seen(t)) return value;
+    enter(t);
+    PyObject *noted = api ? api->note(api->self, value, f->returned)
+                          : PyObject_CallMethod(recorder, "note", "OO", value, f->returned ? f->returned : Py_None);
+    if (!noted) recorder_failed();
+    else { Py_XSETREF(t->stack[t->depth - 1].returned, noted); }
+    leave(t);
+    return unless_interrupted(t, value);
 }
 
 static int is_plain_iterable(PyObject *o) {
     return PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o) || PyUnicode_CheckExact(o) ||
-           PyRange_Check(o) || PyAnySet_CheckExact(o) || PyGen_CheckExact(o) || Py_TYPE(o) == &PyZip_Type ||
-           Py_TYPE(o) == &PyEnum_Type || Py_TYPE(o) == &PyMap_Type || Py_TYPE(o) == &PyFilter_Type ||
-           PyDictViewSet_Check(o) || Py_TYPE(o) == &PyDictValues_Type;
+           PyRange_Check(o) || PyAnySet_CheckExact(o) || PyGen_CheckExact(o) || Py_TYPE(o) == &PyMap_Type ||
+           Py_TYPE(o) == &PyFilter_Type || PyDictViewSet_Check(o) || Py_TYPE(o) == &PyDictValues_Type;
 }
 
-typedef struct { PyObject_HEAD Site *site; PyObject *inner; } SiteIterator;
+static int is_plain_iterator(PyObject *o) {
+    PyTypeObject *t = Py_TYPE(o);
+    return is_plain_iterable(o) || t == &PyListIter_Type || t == &PyTupleIter_Type || t == &PyRangeIter_Type ||
+           t == &PyLongRangeIter_Type || t == &PyDictIterKey_Type || t == &PyDictIterValue_Type ||
+           t == &PyDictIterItem_Type || t == &PySetIter_Type || t == &PyUnicodeIter_Type || t == &PyListRevIter_Type ||
+           t == &PyReversed_Type || t == &PyBytesIter_Type || !t->tp_iternext;
+}
+
+/* What works inside `enumerate(...)` and `zip(...)`: a borrowed reference to the first iterator that is not a plain one.
+ * They do not show what they go through, except to the garbage collector. */
+static int find_worker(PyObject *inside, void *found) {
+    PyObject **worker = found;
+    if (*worker || !inside) return 0;
+    if (PyTuple_CheckExact(inside)) {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inside); i++) find_worker(PyTuple_GET_ITEM(inside, i), found);
+    } else if (Py_TYPE(inside) == &PyZip_Type || Py_TYPE(inside) == &PyEnum_Type) {
+        Py_TYPE(inside)->tp_traverse(inside, find_worker, found);
+    } else if (!is_plain_iterator(inside)) *worker = inside;
+    return 0;
+}
+
+/* `told` is what the recorder is told of: `inner` itself, or what works inside it. */
+typedef struct { PyObject_HEAD Site *site; PyObject *inner, *told; } SiteIterator;
 
 static PyObject *wrap_iterable(Site *s, PyObject *iterable) {
+    PyObject *inner, *told;
     if (is_plain_iterable(iterable)) { Py_INCREF(iterable); return iterable; }
-    PyObject *inner = PyObject_GetIter(iterable);
-    if (!inner) return NULL;
-    if (is_plain_iterable(inner)) return inner;
+    if (Py_TYPE(iterable) == &PyZip_Type || Py_TYPE(iterable) == &PyEnum_Type) {
+        told = NULL;
+        find_worker(iterable, &told);
+        Py_INCREF(iterable);
+        inner = iterable;
+    } else {
+        if (!(inner = PyObject_GetIter(iterable))) return NULL;
+        told = is_plain_iterable(inner) ? NULL : inner;
+    }
+    if (!told) return inner;
     SiteIterator *it = PyObject_GC_New(SiteIterator, &SiteIteratorType);
     if (!it) { Py_DECREF(inner); return NULL; }
     Py_INCREF(s); it->site = s; it->inner = inner;
+    Py_INCREF(told); it->told = told;
     PyObject_GC_Track(it);
     return (PyObject *)it;
 }
@@ -389,21 +536,21 @@ static int moves_nothing(int kind, PyObject *const *args) {
     }
 }
 
-static PyObject *record(Site *s, PyObject *const *args, Py_ssize_t n, size_t flag, PyObject *names) {
-    if (s->kind == RETURN) return note_return(args[0]);
+static PyObject *record(Thread *t, Site *s, PyObject *const *args, Py_ssize_t n, size_t flag, PyObject *names) {
+    if (s->kind == RETURN) { Py_INCREF(args[0]); return note_return(t, args[0]); }
     if (s->kind == ITERATE) return wrap_iterable(s, args[0]);
     if (moves_nothing(s->kind, args)) { s->calls++; return forward(s, args, n, flag, names); }
-    int call = s->kind == CALL, user = call ? is_user_callable(args[0]) : 0, mine = depth;
-    if (interrupt[0]) return unless_interrupted(NULL);
-    long long serial = push(s, user);
+    int call = s->kind == CALL, user = call ? is_user_callable(t, s, args[0]) : 0, mine = t->depth;
+    if (t->interrupt[0]) return unless_interrupted(t, NULL);
+    long long serial = push(t, s, user);
     PyObject *result = forward(s, args, n, flag, names);
     if (!serial) return result;
-    PyObject *function = call ? args[0] : s->function;
     PyObject *type = NULL, *value = NULL, *trace = NULL;
     if (!result) PyErr_Fetch(&type, &value, &trace);
-    finish(mine, serial, function, args + call, n - call, names, result);
+    finish(t, mine, serial, call ? args[0] : s->function, args + call, n - call, names, result);
     if (!result) PyErr_Restore(type, value, trace);
-    return unless_interrupted(result);
+    else if (s->returns) result = note_return(t, result);
+    return unless_interrupted(t, result);
 }
 
 /* A traceback shows the program's frames, not those of a variant: entries at its outer end that are ours are left out.
@@ -463,26 +610,52 @@ static PyObject *site_call(PyObject *self, PyObject *const *args, size_t nf, PyO
     if (n < LEAST[s->kind]) return PyErr_Format(PyExc_TypeError, "this site takes at least %zd arguments", LEAST[s->kind]);
     size_t flag = nf & PY_VECTORCALL_ARGUMENTS_OFFSET;
     if (s->mode == VARIANT && s->variant && s->variant != Py_None) return vary(s, args, n, names);
-    if (s->mode == RECORD && recording && !busy) return record(s, args, n, flag, names);
+    if (s->mode == RECORD) {
+        Thread *t = thread();
+        if (is_seen(t) && !(s->outermost && t->depth && !t->stack[t->depth - 1].user)) return record(t, s, args, n, flag, names);
+    }
     return forward(s, args, n, flag, names);
+}
+
+/* The common cases, without asking what kind of site it is: numbers, and calls of the user's own functions. */
+static PyObject *binary_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
+    Site *s = (Site *)self;
+    if (PyVectorcall_NARGS(nf) < 2 || !is_number(args[0]) || !is_number(args[1])) return site_call(self, args, nf, names);
+    s->calls++;
+    return s->two(args[0], args[1]);
+}
+
+static PyObject *return_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
+    if (PyVectorcall_NARGS(nf) < 1) return site_call(self, args, nf, names);
+    Thread *t = thread();
+    Py_INCREF(args[0]);
+    return note_return(t, args[0]);
+}
+
+static void choose_call(Site *s) {
+    s->vectorcall = s->mode != RECORD                           ? site_call
+                    : s->kind == BINARY || s->kind == INPLACE   ? binary_call
+                    : s->kind == RETURN                         ? return_call
+                                                                : site_call;
 }
 
 /* ---- the iterator of a `for` over something that works (a DataLoader): each __next__ is an operation ---------- */
 
 static PyObject *iterator_next(SiteIterator *it) {
     iternextfunc next = Py_TYPE(it->inner)->tp_iternext;
-    if (!(it->site->mode == RECORD && recording && !busy)) return next(it->inner);
-    int mine = depth;
-    long long serial = push(it->site, 0);
+    Thread *t = thread();
+    if (it->site->mode != RECORD || !is_seen(t)) return next(it->inner);
+    int mine = t->depth;
+    long long serial = push(t, it->site, 0);
     PyObject *result = next(it->inner), *type = NULL, *value = NULL, *trace = NULL;
     if (!serial) return result;
     if (!result) PyErr_Fetch(&type, &value, &trace);
-    finish(mine, serial, result ? it->inner : NULL, NULL, 0, NULL, result); /* the end of the loop is no operation */
+    finish(t, mine, serial, result ? it->told : NULL, NULL, 0, NULL, result); /* the end of the loop is no operation */
     if (!result) PyErr_Restore(type, value, trace);
-    return unless_interrupted(result);
+    return unless_interrupted(t, result);
 }
-static int iterator_traverse(SiteIterator *it, visitproc visit, void *arg) { Py_VISIT(it->site); Py_VISIT(it->inner); return 0; }
-static int iterator_clear(SiteIterator *it) { Py_CLEAR(it->site); Py_CLEAR(it->inner); return 0; }
+static int iterator_traverse(SiteIterator *it, visitproc visit, void *arg) { Py_VISIT(it->site); Py_VISIT(it->inner); Py_VISIT(it->told); return 0; }
+static int iterator_clear(SiteIterator *it) { Py_CLEAR(it->site); Py_CLEAR(it->inner); Py_CLEAR(it->told); return 0; }
 static void iterator_dealloc(SiteIterator *it) { PyObject_GC_UnTrack(it); iterator_clear(it); PyObject_GC_Del(it); }
 static PyTypeObject SiteIteratorType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._site.SiteIterator", .tp_basicsize = sizeof(SiteIterator),
@@ -497,15 +670,15 @@ static int site_init(Site *s, PyObject *args, PyObject *kw) {
     PyObject *info, *function = Py_None;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "iO|O", names, &s->kind, &info, &function)) return -1;
     if (s->kind < CALL || s->kind > ITERATE) { PyErr_SetString(PyExc_ValueError, "unknown kind of site"); return -1; }
-    s->operation = -1;
     if (s->kind == BINARY || s->kind == UNARY || s->kind == INPLACE) {
         PyObject *name = PyObject_GetAttrString(function, "__name__");
         if (!name) return -1;
         for (int i = 0; OPERATIONS[i].name; i++)
-            if (PyUnicode_CompareWithASCIIString(name, OPERATIONS[i].name) == 0) s->operation = i;
+            if (PyUnicode_CompareWithASCIIString(name, OPERATIONS[i].name) == 0) { s->two = OPERATIONS[i].two; s->one = OPERATIONS[i].one; }
         Py_DECREF(name);
-        if (s->operation < 0) { PyErr_Format(PyExc_ValueError, "not an operator: %S", function); return -1; }
+        if (s->kind == UNARY ? !s->one : !s->two) { PyErr_Format(PyExc_ValueError, "not an operator: %S", function); return -1; }
     }
+    choose_call(s);
     Py_INCREF(info); Py_XSETREF(s->info, info);
     Py_INCREF(function); Py_XSETREF(s->function, function);
     return 0;
@@ -520,20 +693,34 @@ static int site_clear(Site *s) { Py_CLEAR(s->info); Py_CLEAR(s->function); Py_CL
 static void site_dealloc(Site *s) { PyObject_GC_UnTrack(s); site_clear(s); Py_TYPE(s)->tp_free((PyObject *)s); }
 static PyMemberDef site_members[] = {
     {"kind", T_INT, offsetof(Site, kind), READONLY, "CALL .. ITERATE"},
-    {"mode", T_INT, offsetof(Site, mode), 0, "PASS, RECORD or VARIANT"},
     {"info", T_OBJECT, offsetof(Site, info), READONLY, "the place in the source"},
     {"function", T_OBJECT, offsetof(Site, function), READONLY, "the operator function this site stands for"},
     {"variant", T_OBJECT, offsetof(Site, variant), 0, "what runs instead in mode VARIANT"},
     {"calls", T_LONGLONG, offsetof(Site, calls), 0, "recorded executions that moved no data"},
     {"nanoseconds", T_LONGLONG, offsetof(Site, nanoseconds), 0, "their time"},
+    {"watch", T_OBJECT, offsetof(Site, watch), 0, "told of calls of a library's method: watch(arguments, result, exception)"},
+    {"outermost", T_INT, offsetof(Site, outermost), 0, "recorded only where no other library call is under way"},
+    {"returns", T_INT, offsetof(Site, returns), 0, "its result is what the function returns"},
     {NULL, 0, 0, 0, NULL}};
+static PyObject *get_mode(Site *s, void *unused) { return PyLong_FromLong(s->mode); }
+static int set_mode(Site *s, PyObject *value, void *unused) {
+    long mode = value ? PyLong_AsLong(value) : -1;
+    if (mode < PASS || mode > VARIANT) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "unknown mode of a site");
+        return -1;
+    }
+    s->mode = (int)mode;
+    choose_call(s);
+    return 0;
+}
+static PyGetSetDef site_getset[] = {{"mode", (getter)get_mode, (setter)set_mode, "PASS, RECORD or VARIANT", NULL}, {NULL, NULL, NULL, NULL, NULL}};
 static PyTypeObject SiteType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._site.Site", .tp_basicsize = sizeof(Site),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_doc = "A place in user code that can be passed through, recorded or replaced.",
     .tp_new = site_new, .tp_init = (initproc)site_init, .tp_dealloc = (destructor)site_dealloc,
     .tp_traverse = (traverseproc)site_traverse, .tp_clear = (inquiry)site_clear, .tp_call = PyVectorcall_Call,
-    .tp_vectorcall_offset = offsetof(Site, vectorcall), .tp_members = site_members};
+    .tp_vectorcall_offset = offsetof(Site, vectorcall), .tp_members = site_members, .tp_getset = site_getset};
 
 /* `f(*a)`: f is bound to its site before the arguments are spread, so that Python's errors about them name f. */
 typedef struct { PyObject_HEAD Site *site; PyObject *function; vectorcallfunc vectorcall; } Spread; /* function: when bound */
@@ -558,9 +745,9 @@ static PyObject *spread_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     if (s) s->vectorcall = spread_call;
     return (PyObject *)s;
 }
-static PyObject *bound_call(Spread *self, PyObject *args, PyObject *kw) {
+static PyObject *bound_result(Spread *self, PyObject *args, PyObject *kw) {
     Site *s = self->site;
-    if (s->mode == PASS) return has_stack() ? PyObject_Call(self->function, args, kw) : NULL;
+    if (s->mode == PASS) return has_stack(thread()) ? PyObject_Call(self->function, args, kw) : NULL;
     PyObject *all = PyTuple_New(PyTuple_GET_SIZE(args) + 1);
     if (!all) return NULL;
     Py_INCREF(self->function); PyTuple_SET_ITEM(all, 0, self->function);
@@ -571,6 +758,27 @@ static PyObject *bound_call(Spread *self, PyObject *args, PyObject *kw) {
     PyObject *result = PyVectorcall_Call((PyObject *)s, all, kw);
     Py_DECREF(all);
     return result;
+}
+
+/* Tells who watches a method that a call has ended; its failure is the recorder's, not the program's. */
+static void tell_watch(Thread *t, PyObject *watch, PyObject *args, PyObject *result) {
+    PyObject *type = NULL, *value = NULL, *trace = NULL;
+    if (!result) PyErr_Fetch(&type, &value, &trace);
+    enter(t);
+    Py_INCREF(watch);
+    PyObject *done = PyObject_CallFunctionObjArgs(watch, args, result ? result : Py_None, type ? type : Py_None, NULL);
+    Py_DECREF(watch);
+    if (!done) recorder_failed(); else Py_DECREF(done);
+    leave(t);
+    if (!result) PyErr_Restore(type, value, trace);
+}
+
+static PyObject *bound_call(Spread *self, PyObject *args, PyObject *kw) {
+    PyObject *result = bound_result(self, args, kw), *watch = self->site->watch;
+    Thread *t = thread();
+    if (!watch || watch == Py_None || !recording || t->busy) return result;
+    tell_watch(t, watch, args, result);
+    return unless_interrupted(t, result);
 }
 static PyObject *bound_getattro(Spread *self, PyObject *name) { return PyObject_GetAttr(self->function, name); }
 static PyObject *bound_str(Spread *self) { return PyObject_Str(self->function); }
@@ -611,9 +819,67 @@ static PyTypeObject SwitchType = {
 
 /* ---- the module ---------------------------------------------------------------------------------------------- */
 
+/* A method of a library's class as a site, without a Python frame: it binds as a function does. */
+static PyObject *method(PyObject *m, PyObject *args) {
+    PyObject *site, *function;
+    if (!PyArg_ParseTuple(args, "O!O", &SiteType, &site, &function)) return NULL;
+    PyObject *both = (PyObject *)bound(&BoundSiteType, (Site *)site, function);
+    PyObject *made = both ? PyInstanceMethod_New(both) : NULL;
+    Py_XDECREF(both);
+    return made;
+}
+
+/* amend(f): what user code returned to the library call that is running becomes f(what was noted so far, or None). */
+static PyObject *amend(PyObject *m, PyObject *function) {
+    Thread *t = thread();
+    Frame *f = t->depth ? &t->stack[t->depth - 1] : NULL;
+    if (!f || f->user || f->opaque || !recording) Py_RETURN_FALSE;
+    int busy = t->busy;
+    t->busy = 1;
+    PyObject *noted = PyObject_CallOneArg(function, f->returned ? f->returned : Py_None);
+    t->busy = busy;
+    if (!noted) return NULL;
+    Py_XSETREF(t->stack[t->depth - 1].returned, noted);
+    Py_RETURN_TRUE;
+}
+
+static PyObject *get_path(PyObject *m, PyObject *unused) {
+    Thread *t = thread();
+    if (!recording || !t->depth) return PyLong_FromLong(-1);
+    int busy = t->busy;
+    t->busy = 1;
+    long path = path_of(t, t->depth - 1);
+    t->busy = busy;
+    return PyLong_FromLong(path);
+}
+
+static PyObject *set_keeper(PyObject *m, PyObject *args) {
+    PyObject *function;
+    long long wait;
+    if (!PyArg_ParseTuple(args, "OL", &function, &wait)) return NULL;
+    Py_INCREF(function); Py_XSETREF(keeper, function);
+    keep_at = function == Py_None ? LLONG_MAX : now() + wait;
+    Py_RETURN_NONE;
+}
+
+static PyObject *measure_memory(PyObject *m, PyObject *yes) {
+    Py_CLEAR(traced_memory); Py_CLEAR(reset_peak);
+    if (yes != Py_True) Py_RETURN_NONE;
+    PyObject *module = PyImport_ImportModule("tracemalloc");
+    traced_memory = module ? PyObject_GetAttrString(module, "get_traced_memory") : NULL;
+    reset_peak = module ? PyObject_GetAttrString(module, "reset_peak") : NULL;
+    Py_XDECREF(module);
+    if (traced_memory && reset_peak) Py_RETURN_NONE;
+    Py_CLEAR(traced_memory); Py_CLEAR(reset_peak);
+    return NULL;
+}
+
 static PyObject *start(PyObject *m, PyObject *args) {
     PyObject *r, *files;
-    if (!PyArg_ParseTuple(args, "OO!", &r, &PySet_Type, &files)) return NULL;
+    int most = 0;
+    if (!PyArg_ParseTuple(args, "OO!|i", &r, &PySet_Type, &files, &most)) return NULL;
+    deepest = most;
+    starts++;
     PyObject *offered = PyObject_GetAttrString(r, "_c_api");
     if (!offered) PyErr_Clear();
     const RecorderApi *table = offered && PyCapsule_IsValid(offered, RECORDER_CAPSULE)
@@ -635,11 +901,18 @@ static PyObject *get_failure(PyObject *m, PyObject *unused) {
     return text;
 }
 static PyObject *get_spent(PyObject *m, PyObject *unused) { return PyLong_FromLongLong(spent); }
+static PyObject *get_told(PyObject *m, PyObject *unused) { return PyLong_FromLongLong(told_calls); }
 static PyMethodDef methods[] = {
-    {"start", start, METH_VARARGS, "start(recorder, user_files): sites in mode RECORD tell this recorder."},
+    {"start", start, METH_VARARGS, "start(recorder, user_files, max_depth=0): sites in mode RECORD tell this recorder."},
     {"stop", stop, METH_NOARGS, "stop(): nobody is told any more."},
     {"is_recording", is_recording, METH_NOARGS, "is_recording() -> bool"},
     {"spent", get_spent, METH_NOARGS, "spent() -> nanoseconds that recording itself took."},
+    {"told", get_told, METH_NOARGS, "told() -> how many operations were recorded."},
+    {"method", method, METH_VARARGS, "method(site, function) -> what a class can have instead of a method, with a site in it."},
+    {"amend", amend, METH_O, "amend(f) -> bool: the library call that is running was given f(what it was given so far)."},
+    {"path", get_path, METH_NOARGS, "path() -> the recorder's number of the chain of sites that is running, or -1."},
+    {"keep_by", set_keeper, METH_VARARGS, "keep_by(f, nanoseconds): f() is called then, and again after what it returns."},
+    {"measure_memory", measure_memory, METH_O, "measure_memory(yes): read tracemalloc around every call."},
     {"hide", hide, METH_O, "hide(folder or code): leave such frames of a variant out of tracebacks."},
     {"failure", get_failure, METH_NOARGS, "failure() -> why recording ended by itself, or None."},
     {NULL, NULL, 0, NULL}};
@@ -648,6 +921,8 @@ static struct PyModuleDef definition = {
     .m_methods = methods};
 
 PyMODINIT_FUNC PyInit__site(void) {
+    if (!thread_key_made && pthread_key_create(&thread_key, thread_end)) return PyErr_NoMemory();
+    thread_key_made = 1;
     PyObject *m = PyModule_Create(&definition);
     if (!m) return NULL;
     user_types = PyDict_New();

@@ -5,8 +5,11 @@ It gives the same graphs and results, but its frames are visible to the program 
 
 from __future__ import annotations
 
+import functools
+import gc
 import threading
 import time
+import tracemalloc
 import types
 import weakref
 from typing import Any
@@ -21,16 +24,39 @@ _NOTHING = object()  # what was called when nothing is to be told
 _SCALARS = (int, bool, type(None), str, range, slice, type, types.FunctionType, types.ModuleType)
 _NUMBERS = (int, float, bool)
 _PLAIN_ITERABLES: tuple[type, ...] = (
-    list, tuple, dict, str, range, set, frozenset, types.GeneratorType, zip, enumerate, map, filter,
+    list, tuple, dict, str, range, set, frozenset, types.GeneratorType, map, filter,
     type({}.keys()), type({}.items()), type({}.values()),
+)  # fmt: skip
+_SAMPLES: tuple[Any, ...] = ([], (), range(0), range(1 << 70), {}, {}.values(), {}.items(), set(), "", b"")
+_PLAIN_ITERATORS: tuple[type, ...] = (
+    *_PLAIN_ITERABLES, *(type(iter(each)) for each in _SAMPLES), reversed, type(reversed([])),
 )  # fmt: skip
 
 
 class _Frame:
-    __slots__ = ("child", "children", "overhead", "path", "returned", "site", "start", "user")
+    __slots__ = (
+        "base",
+        "child",
+        "children",
+        "level",
+        "opaque",
+        "overhead",
+        "path",
+        "peak",
+        "returned",
+        "site",
+        "start",
+        "user",
+    )
 
     def __init__(self, site: Site, user: bool) -> None:
-        self.site, self.user = site, user
+        stack = _thread.stack
+        self.level: int = (stack[-1].level if stack else 0) + user
+        self.opaque = 0 < _state.deepest < self.level  # what runs inside is not recorded: it lies too deep
+        self.site, self.user = site, user and not self.opaque
+        self.base = self.peak = 0
+        if _state.measures_memory:
+            self.base = self.peak = _read_memory(stack[-1] if stack else None)[0]
         self.child = self.overhead = self.children = 0
         self.path = -1
         self.returned: Any = None
@@ -49,16 +75,19 @@ class _State:
     user_types: dict[weakref.ref[type], bool] = {}
     failure: str | None = None
     recording = False
-    spent = 0
+    spent = told = deepest = 0
+    keeper: Any = None
+    keep_at = 1 << 63
+    measures_memory = False
 
 
 _thread = _Thread()
 _state = _State()
 
 
-def start(recorder: object, user_files: set[str]) -> None:
-    """Makes sites in mode RECORD tell this recorder."""
-    _state.recorder, _state.user_files = recorder, user_files
+def start(recorder: object, user_files: set[str], max_depth: int = 0) -> None:
+    """Makes sites in mode RECORD tell this recorder; calls of user code deeper than `max_depth` are not looked into."""
+    _state.recorder, _state.user_files, _state.deepest = recorder, user_files, max_depth
     _state.user_types = {}
     _state.failure, _state.recording = None, True
 
@@ -87,6 +116,51 @@ def spent() -> int:
     return _state.spent
 
 
+def told() -> int:
+    """How many operations were recorded."""
+    return _state.told
+
+
+def path() -> int:
+    """The recorder's number of the chain of sites that is running, or -1."""
+    return _path_of(len(_thread.stack) - 1) if _state.recording else -1
+
+
+def amend(function: Any, /) -> bool:
+    """Gives the library call that is running `function(what it was given so far)`; False if none runs."""
+    stack = _thread.stack
+    if not stack or stack[-1].user or stack[-1].opaque or not _state.recording:
+        return False
+    stack[-1].returned = function(stack[-1].returned)
+    return True
+
+
+def keep_by(function: Any, nanoseconds: int, /) -> None:
+    """Calls the function after so many nanoseconds, and again after what it returns."""
+    _state.keeper = function
+    _state.keep_at = 1 << 63 if function is None else _now() + nanoseconds
+
+
+def measure_memory(yes: bool, /) -> None:
+    """Reads tracemalloc around every call, or does not."""
+    _state.measures_memory = yes
+
+
+def _read_memory(above: _Frame | None) -> tuple[int, int]:
+    current, peak = tracemalloc.get_traced_memory()
+    tracemalloc.reset_peak()
+    if above is not None:
+        above.peak = max(above.peak, peak)
+    return current, peak
+
+
+def _keep() -> None:
+    _state.keep_at = 1 << 63
+    wait = _ask(_state.keeper)
+    if wait is not None and wait > 0:
+        _state.keep_at = _now() + wait
+
+
 class Switch:
     """Chooses the body of one loop: with sites (on) or plain."""
 
@@ -99,7 +173,9 @@ class Switch:
 class Site:
     """A place in user code that can be passed through, recorded or replaced."""
 
-    __slots__ = ("calls", "function", "info", "kind", "mode", "nanoseconds", "variant")
+    __slots__ = (
+        "calls", "function", "info", "kind", "mode", "nanoseconds", "outermost", "returns", "variant", "watch",
+    )  # fmt: skip
 
     def __init__(self, kind: int, info: Any, function: Any = None) -> None:
         if not CALL <= kind <= ITERATE:
@@ -109,15 +185,42 @@ class Site:
         self.kind, self.info, self.function = kind, info, function
         self.mode = PASS
         self.variant: Any = None
-        self.calls = self.nanoseconds = 0
+        self.calls = self.nanoseconds = self.outermost = self.returns = 0
+        self.watch: Any = None
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         """The result of the operation that stands here."""
         if self.mode == VARIANT and self.variant is not None:
             return self.variant(*args, **keywords)
-        if self.mode == RECORD and _state.recording and not _thread.busy:
+        if self.mode == RECORD and _is_seen() and not (self.outermost and _thread.stack and not _thread.stack[-1].user):
             return _record(self, args, keywords)
         return _forward(self, args, keywords)
+
+
+def _is_seen() -> bool:
+    """Whether what happens now is recorded: not in the recorder itself, and not below the deepest level."""
+    stack = _thread.stack
+    return _state.recording and not _thread.busy and not (stack and stack[-1].opaque)
+
+
+def method(site: Site, function: Any) -> Any:
+    """What a class can have instead of a method, with a site in it."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **keywords: Any) -> Any:
+        raised: type[BaseException] | None = None
+        result = None
+        try:
+            result = site(function, *args, **keywords)
+        except BaseException as error:
+            raised = type(error)
+            raise
+        finally:
+            if site.watch is not None and _state.recording and not _thread.busy:
+                _ask(site.watch, args, result, raised)
+        return result
+
+    return called
 
 
 class Spread:
@@ -186,7 +289,7 @@ def _record(site: Site, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         _finish(mine, *_called(site, args), keywords, None, failed=True)
         raise
     _finish(mine, *_called(site, args), keywords, result)
-    return result
+    return _note_return(result) if site.returns else result
 
 
 def _called(site: Site, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
@@ -259,6 +362,8 @@ def _finish(
     try:
         if function is not _NOTHING and not (failed and frame.user) and _state.recording and not _thread.busy:
             _ask(_tell, mine, frame, function, args, keywords, result, total, failed)
+            if end >= _state.keep_at:
+                _keep()
     finally:
         del stack[mine:]
         cost = _now() - end
@@ -274,11 +379,18 @@ def _tell(
     failed: bool,
 ) -> None:  # fmt: skip
     values = (*args, *keywords.values())
+    if _state.measures_memory:
+        frame.peak = max(frame.peak, _read_memory(None)[1])
+        if mine:
+            _thread.stack[mine - 1].peak = max(_thread.stack[mine - 1].peak, frame.peak)
     if not (frame.children > 0 if frame.user else _moved_data(frame, function, values, result)):
         frame.site.calls += 1
         frame.site.nanoseconds += total
         return
     path = _path_of(mine)
+    _state.told += 1
+    if _state.measures_memory:
+        _state.recorder.peak(frame.peak - frame.base)
     told = (path, frame.site, function, args, keywords, result, total, total - frame.child, frame.returned)
     if frame.user:
         _state.recorder.region(*told)
@@ -305,7 +417,7 @@ def _recorder_failed(error: BaseException) -> None:
 
 def _note_return(value: Any) -> Any:
     stack = _thread.stack
-    if stack and not stack[-1].user and type(value) not in _SCALARS and _state.recording and not _thread.busy:
+    if stack and not stack[-1].user and type(value) not in _SCALARS and _is_seen():
         noted = _ask(_state.recorder.note, value, stack[-1].returned)
         if noted is not None:
             stack[-1].returned = noted
@@ -315,23 +427,38 @@ def _note_return(value: Any) -> Any:
 def _wrap_iterable(site: Site, iterable: Any) -> Any:
     if type(iterable) in _PLAIN_ITERABLES:
         return iterable
+    if type(iterable) in (zip, enumerate):
+        worker = _worker_inside(iterable)
+        return iterable if worker is None else SiteIterator(site, iterable, worker)
     inner = iter(iterable)
-    return inner if type(inner) in _PLAIN_ITERABLES else SiteIterator(site, inner)
+    return inner if type(inner) in _PLAIN_ITERABLES else SiteIterator(site, inner, inner)
+
+
+def _worker_inside(thing: Any) -> Any:
+    """What works inside `enumerate(...)` and `zip(...)`: the first iterator that is not a plain one."""
+    for inside in gc.get_referents(thing):
+        if type(inside) in (tuple, zip, enumerate):
+            found = _worker_inside(inside)
+            if found is not None:
+                return found
+        elif type(inside) not in _PLAIN_ITERATORS and hasattr(type(inside), "__next__"):
+            return inside
+    return None
 
 
 class SiteIterator:
     """The iterator of a `for` over something that works: each `__next__` is an operation."""
 
-    __slots__ = ("inner", "site")
+    __slots__ = ("inner", "site", "told")
 
-    def __init__(self, site: Site, inner: Any) -> None:
-        self.site, self.inner = site, inner
+    def __init__(self, site: Site, inner: Any, told: Any) -> None:
+        self.site, self.inner, self.told = site, inner, told
 
     def __iter__(self) -> SiteIterator:
         return self
 
     def __next__(self) -> Any:
-        if not (self.site.mode == RECORD and _state.recording and not _thread.busy):
+        if self.site.mode != RECORD or not _is_seen():
             return next(self.inner)
         mine = len(_thread.stack)
         _thread.stack.append(_Frame(self.site, False))
@@ -340,5 +467,5 @@ class SiteIterator:
         except BaseException:
             _finish(mine, _NOTHING, (), {}, None, failed=True)  # the end of the loop: no operation
             raise
-        _finish(mine, self.inner, (), {}, result)
+        _finish(mine, self.told, (), {}, result)
         return result

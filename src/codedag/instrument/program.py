@@ -118,6 +118,15 @@ class Program:
         self._compiled = Compiled()
         self._lock = threading.RLock()
 
+    def terms(self) -> dict[str, Any]:
+        """What another process needs to make the same of the same files."""
+        return {"roots": self.roots}
+
+    @classmethod
+    def of_terms(cls, terms: dict[str, Any]) -> Program:
+        """A program on the same terms, in another process."""
+        return cls([Path(root) for root in terms["roots"]])
+
     # -- loading
 
     def wants(self, path: str) -> bool:

@@ -58,6 +58,7 @@ class OpColumns:
     effects: list[str] = field(default_factory=list)
     site: array[int] = field(default_factory=ints)
     col: array[int] = field(default_factory=ints)
+    peak_nbytes: array[int] = field(default_factory=ints)
 
 
 @dataclass(slots=True)

@@ -37,6 +37,7 @@ class Op(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     effects: str = "unknown"
     site: Index = -1
     col: Index = -1
+    peak_nbytes: NBytes = 0
 
     @property
     def where(self) -> str:

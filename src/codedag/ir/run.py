@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from codedag.ir.fields import RunStatus
+from codedag.ir.fields import RunStatus, Seconds
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,3 +23,4 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     script: str = ""
     notes: list[str] = msgspec.field(default_factory=list)
+    recorder_seconds: Seconds = 0.0

@@ -17,6 +17,8 @@
 static const char *const KIND_TEXT[] = {"call", "operator", "subscript", "region", "source"};
 static PyObject *kinds[5], *s_out, *s_dst, *s_kind, *s_calls, *s_nanoseconds;
 static PyTypeObject GathererType, TemplateType, ReturnedType;
+static int take_token(Gatherer *g, uint32_t token, uint32_t number);
+static int keep_peak(Gatherer *g, uint32_t number);
 
 /* ---- signatures ------------------------------------------------------------------------------------------------ */
 
@@ -273,9 +275,13 @@ static int consume(Gatherer *g, const Operation *o) {
     }
     if (!o->returned) return 0;
     const Sums *flows = &((Returned *)o->returned)->flows;
-    for (size_t i = 0; i < flows->room; i++)
-        if (flows->slot[i].key && edge(g, (uint32_t)(flows->slot[i].key - 1), o->number, FLOW, (int64_t)flows->slot[i].sum) < 0)
-            return -1;
+    for (size_t i = 0; i < flows->room; i++) {
+        uint64_t key = flows->slot[i].key;
+        if (!key) continue;
+        int done = key & TOKEN ? take_token(g, (uint32_t)key, o->number)
+                               : edge(g, (uint32_t)(key - 1), o->number, FLOW, (int64_t)flows->slot[i].sum);
+        if (done < 0) return -1;
+    }
     return 0;
 }
 
@@ -365,6 +371,7 @@ static int record(Gatherer *g, Operation *o, int64_t total, int64_t own) { /* 1,
     if (consume(g, o) < 0 || (!o->failed && produce(g, o) < 0)) return -1;
     if (PyErr_Occurred()) return -1; /* no memory for a reader */
     if (count(g, o->number, total, own, o->outputs.at, o->outputs.n) < 0) return -1;
+    if (g->peak_next && keep_peak(g, o->number) < 0) return -1;
     return tell(g, o->number) < 0 ? -1 : 1;
 }
 
@@ -396,7 +403,8 @@ static int gather_region(PyObject *self, long path, PyObject *site, PyObject *fu
     if (called_begin(g, function, 0, &called) == 0 && called_word(g, function, 0, &called) == 0)
         number = template_of(g, (uint32_t)path, site, called.word, KIND_REGION, NULL, 0);
     called_end(&called);
-    return number < 0 ? -1 : count(g, (uint32_t)number, total, own, NULL, 0);
+    if (number < 0 || count(g, (uint32_t)number, total, own, NULL, 0) < 0) return -1;
+    return g->peak_next ? keep_peak(g, (uint32_t)number) : 0;
 }
 
 static long gather_path(PyObject *self, long parent, PyObject *site) {
@@ -416,4 +424,5 @@ static long gather_path(PyObject *self, long parent, PyObject *site) {
     return (long)g->paths_n++;
 }
 
+#include "gather_processes.h"
 #include "gather_types.h"

@@ -140,6 +140,9 @@ typedef struct {
 typedef struct { PyObject *text; uint64_t exact, open; } Signature;
 typedef struct { PyObject *site; int32_t parent; uint16_t depth; uint16_t frozen; } Path;
 
+#define TOKEN (1ULL << 40) /* among producers that were noted: a batch that another process made */
+typedef struct { uint32_t token, number; } Arrival;
+
 typedef struct {
     PyObject_HEAD
     PyObject *user_files, *names, *on_operation;
@@ -158,6 +161,8 @@ typedef struct {
     Signature *signatures; size_t signatures_n, signatures_room; Index signatures_index;
     Path *paths; size_t paths_n, paths_room; Index paths_index;
     Sums edges;
+    Arrival *arrivals; size_t arrivals_n, arrivals_room; /* batches that other processes made, and who took them */
+    int64_t *peaks; size_t peaks_room; int64_t peak_next; /* of a memory pass, by number */
 } Gatherer;
 
 /* ---- values (gather_values.c) ------------------------------------------------------------------------------- */

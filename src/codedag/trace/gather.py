@@ -61,6 +61,7 @@ class Template:
     least_ns: int = 1 << 62
     most_ns: int = 0
     out_nbytes: int = 0
+    peak_nbytes: int = 0  # the most that one call allocated while it ran; of a memory pass
 
     def add(self, other: Template) -> None:
         """Takes in the counts of another template of the same operation."""
@@ -68,6 +69,7 @@ class Template:
         self.self_ns += other.self_ns
         self.total_ns += other.total_ns
         self.out_nbytes += other.out_nbytes
+        self.peak_nbytes = max(self.peak_nbytes, other.peak_nbytes)
         self.least_ns, self.most_ns = min(self.least_ns, other.least_ns), max(self.most_ns, other.most_ns)
 
 
@@ -82,9 +84,13 @@ class _Path:
 
 @dataclass(slots=True)
 class _Returned:
-    """What user code handed back to a library call: its producers, with sizes, without the values."""
+    """What user code handed back to a library call: its producers, with sizes, without the values.
+
+    Tokens stand for batches that another process made.
+    """
 
     flows: dict[int, int] = field(default_factory=dict)
+    tokens: list[int] = field(default_factory=list)
 
 
 class Gatherer:
@@ -105,6 +111,8 @@ class Gatherer:
         self._shapes: dict[tuple[int, str, str], int] = {}
         self._edges: dict[tuple[int, int, EdgeKind], int] = {}
         self._frozen: set[int] = set()
+        self._arrivals: list[tuple[int, int]] = []
+        self._peak = 0
         self._lock = threading.RLock()
 
     # -- what was gathered
@@ -166,6 +174,7 @@ class Gatherer:
         with self._lock:
             template = self._template(path, self._names.of(function), "region", site, "")
             self._count(template, total, own, [])
+            template.peak_nbytes, self._peak = max(template.peak_nbytes, self._peak), 0
 
     def operation(
         self,
@@ -201,6 +210,7 @@ class Gatherer:
             if not failed:
                 self._produce(template, function, args, keywords, result, inputs, outputs, returned is not None)
             self._count(template, total, own, outputs)
+            template.peak_nbytes, self._peak = max(template.peak_nbytes, self._peak), 0
             count = template.count
         if self._on_operation is not None and (count == 1 or count >= TOLD_FROM):
             self._on_operation(template)
@@ -239,6 +249,7 @@ class Gatherer:
         if returned is not None:
             for producer, size in returned.flows.items():
                 self._edge(producer, template.number, "flow", size)
+            self._arrivals += [(token, template.number) for token in returned.tokens]
 
     def _source(self, template: Template, leaf: Leaf) -> int:
         name = f"source:{type(leaf[0]).__name__}"
@@ -319,6 +330,34 @@ class Gatherer:
     def _edge(self, src: int, dst: int, kind: EdgeKind, size: int) -> None:
         key = (src, dst, kind)
         self._edges[key] = self._edges.get(key, 0) + size
+
+    # -- other processes
+
+    def arrive(self, token: int, before: Any) -> _Returned:
+        """What was noted so far, and a batch that another process made."""
+        noted = self.note(None, before)
+        noted.tokens.append(token)
+        return noted
+
+    def arrivals(self) -> list[tuple[int, int]]:
+        """Token and consumer of each batch that another process made."""
+        return list(self._arrivals)
+
+    def peak(self, nbytes: int) -> None:
+        """In a memory pass, before `operation` or `region`: the most bytes that were allocated while it ran."""
+        self._peak = nbytes
+
+    def flows(self, value: Any) -> dict[int, int]:
+        """Bytes by producer of the data in a value."""
+        return self.note(value, None).flows
+
+    def rebase(self) -> tuple[int, int]:
+        """Counts from 0 again, in a forked child; how many chains and templates are the parent's."""
+        for t in self._templates:
+            t.count = t.self_ns = t.total_ns = t.out_nbytes = t.most_ns = t.peak_nbytes = 0
+            t.least_ns = 1 << 62
+        self._edges, self._arrivals = {}, []
+        return len(self._paths), len(self._templates)
 
 
 def _choose() -> tuple[Any, str]:

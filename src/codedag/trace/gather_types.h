@@ -19,7 +19,7 @@ static int template_traverse(Template *t, visitproc visit, void *arg) { Py_VISIT
 static int template_clear(Template *t) { Py_CLEAR(t->gatherer); return 0; }
 static void template_dealloc(Template *t) { PyObject_GC_UnTrack(t); Py_XDECREF(t->gatherer); PyObject_GC_Del(t); }
 
-enum { T_NUMBER, T_NAME, T_KIND, T_PATH, T_SITE, T_IN_SIG, T_OUT_SIG, T_COUNT, T_SELF, T_TOTAL, T_LEAST, T_MOST, T_BYTES };
+enum { T_NUMBER, T_NAME, T_KIND, T_PATH, T_SITE, T_IN_SIG, T_OUT_SIG, T_COUNT, T_SELF, T_TOTAL, T_LEAST, T_MOST, T_BYTES, T_PEAK };
 
 static PyObject *owned(PyObject *borrowed) { Py_XINCREF(borrowed); return borrowed; }
 
@@ -47,7 +47,8 @@ static PyObject *template_get(Template *t, void *which) {
     case T_TOTAL: return PyLong_FromLongLong(r->total_ns);
     case T_LEAST: return PyLong_FromDouble(r->least_ns);
     case T_MOST: return PyLong_FromDouble(r->most_ns);
-    default: return PyLong_FromLongLong(r->out_nbytes);
+    case T_BYTES: return PyLong_FromLongLong(r->out_nbytes);
+    default: return PyLong_FromLongLong(t->number < g->peaks_room ? g->peaks[t->number] : 0);
     }
 }
 
@@ -56,6 +57,7 @@ static PyGetSetDef template_fields[] = {
     GIVES("number", T_NUMBER), GIVES("name", T_NAME), GIVES("kind", T_KIND), GIVES("path", T_PATH), GIVES("site", T_SITE),
     GIVES("in_sig", T_IN_SIG), GIVES("out_sig", T_OUT_SIG), GIVES("count", T_COUNT), GIVES("self_ns", T_SELF),
     GIVES("total_ns", T_TOTAL), GIVES("least_ns", T_LEAST), GIVES("most_ns", T_MOST), GIVES("out_nbytes", T_BYTES),
+    GIVES("peak_nbytes", T_PEAK),
     {NULL, NULL, NULL, NULL, NULL}};
 static PyTypeObject TemplateType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.trace._gather.Template", .tp_basicsize = sizeof(Template),
@@ -207,7 +209,7 @@ static void api_release(PyObject *capsule) {
 static PyObject *get_api(PyObject *self, void *Py_UNUSED(unused)) {
     RecorderApi *api = malloc(sizeof *api);
     if (!api) return PyErr_NoMemory();
-    *api = (RecorderApi){RECORDER_VERSION, self, gather_path, gather_operation, gather_region, gather_note};
+    *api = (RecorderApi){RECORDER_VERSION, self, gather_path, gather_operation, gather_region, gather_note, gather_peak};
     PyObject *capsule = PyCapsule_New(api, RECORDER_CAPSULE, api_release);
     if (!capsule) { free(api); return NULL; }
     Py_INCREF(self);
@@ -277,6 +279,7 @@ static void gatherer_dealloc(Gatherer *g) {
     index_clear(&g->types_index); index_clear(&g->functions_index); index_clear(&g->elements_index);
     index_clear(&g->signatures_index); index_clear(&g->paths_index);
     sums_clear(&g->edges);
+    free(g->arrivals); free(g->peaks);
     PyObject *held[] = {g->user_files, g->names, g->on_operation, g->classify, g->nbytes, g->signature, g->open_shapes,
                         g->layout_of, g->address_of, g->bound_to, g->name_of, g->samples, g->container_methods,
                         g->odd_sites, g->word_numbers};
@@ -294,6 +297,11 @@ static PyMethodDef gatherer_methods[] = {
     {"paths", method_paths, METH_NOARGS, "paths(): parent and site of each chain so far."},
     {"edges", method_edges, METH_NOARGS, "edges(): producer, consumer, kind and bytes of each edge so far."},
     {"sizes", method_sizes, METH_NOARGS, "sizes(): how much of what is held."},
+    {"arrive", method_arrive, METH_VARARGS, "arrive(token, before): notes a batch that another process made."},
+    {"arrivals", method_arrivals, METH_NOARGS, "arrivals(): token and consumer of each such batch."},
+    {"peak", method_peak, METH_O, "peak(nbytes): the most that the next operation allocated."},
+    {"flows", method_flows, METH_O, "flows(value): bytes by producer of the data in a value."},
+    {"rebase", method_rebase, METH_NOARGS, "rebase(): counts from 0 again; how many chains and templates there are."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef gatherer_fields[] = {
     {"api", get_api, NULL, "The functions that sites in C call.", NULL}, {NULL, NULL, NULL, NULL, NULL}};

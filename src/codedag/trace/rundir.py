@@ -67,13 +67,14 @@ class Keeper:
                 "costs.json" if isinstance(thing, CostTable) else f"{type(thing).__name__.lower()}.json",
             )
 
-    def end(self, status: str, exit_code: int) -> None:
+    def end(self, status: str, exit_code: int, recorder_seconds: float = 0.0) -> None:
         """Writes how the run ended."""
         import msgspec
 
         done = msgspec.structs.replace(
-            self._info, status=status, exit_code=exit_code, notes=self.notes, versions=_versions()
-        )
+            self._info, status=status, exit_code=exit_code, notes=self.notes, versions=_versions(),
+            recorder_seconds=recorder_seconds,
+        )  # fmt: skip
         self._save(done, "run.json")
 
     def _save(self, thing: Graph | CostTable | Machine | Plan | Report | RunInfo, name: str) -> None:

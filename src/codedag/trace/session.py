@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
@@ -11,6 +15,7 @@ from codedag.instrument.hook import importing
 from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
 from codedag.ir import Graph
+from codedag.trace.processes import Family
 from codedag.trace.recorder import Recorder
 from codedag.trace.rundir import Keeper
 
@@ -21,26 +26,70 @@ class Traced:
 
     ending: Ending
     graph: Graph
+    recorder_seconds: float
 
 
-def trace(target: Target, keeper: Keeper) -> Traced | Ending:
+def trace(
+    target: Target, keeper: Keeper, *, program: Program | None = None, max_depth: int = 0, memory: bool = False
+) -> Traced | Ending:
     """Runs the program, records its graph and writes it; in a forked child that runs to its end, only how it ended."""
     keeper.begin()
     process = os.getpid()
-    program = Program([target.root()])
-    recorder = Recorder(program.names)
-    os.register_at_fork(after_in_child=site_module.native.stop)
-    with importing(program):
-        site_module.native.start(recorder, program.names)
+    program = program or Program([target.root()])
+    family = Family(program, Recorder(program.names), keeper.path / "records", max_depth)
+    with importing(program), _measuring(memory):
+        family.start()
         ending = launch.run(target, lambda path, source: program.load(path, source, main=True))
         site_module.native.stop()
     if os.getpid() != process:
+        family.keep()
         return ending
+    family.stop()
     failure = site_module.native.failure()
     if failure:
         keeper.notes.append(f"recording ended early: {failure}")
     program.restore()
-    graph = recorder.graph()
-    keeper.keep(graph, recorder.costs())
-    keeper.end("ok" if ending.code == 0 else "failed", ending.code)
-    return Traced(ending, graph)
+    return _concluded(keeper, family, ending)
+
+
+def _concluded(keeper: Keeper, family: Family, ending: Ending) -> Traced:
+    gathered, notes = family.joined()
+    keeper.notes += notes
+    graph = gathered.graph()
+    keeper.keep(graph, gathered.costs())
+    each = recorder_seconds()
+    keeper.end("ok" if ending.code == 0 else "failed", ending.code, recorder_seconds=each)
+    if not keeper.broken:
+        shutil.rmtree(keeper.path / "records", ignore_errors=True)
+    return Traced(ending, graph, each)
+
+
+def recorder_seconds() -> float:
+    """What recording one operation cost on average in this process."""
+    told = site_module.native.told()
+    return site_module.native.spent() / told / 1e9 if told else 0.0
+
+
+@contextmanager
+def _measuring(memory: bool) -> Iterator[None]:
+    """In a memory pass, allocations are traced, which makes times useless."""
+    if not memory:
+        yield
+        return
+    import tracemalloc
+
+    tracemalloc.start(1)
+    site_module.native.measure_memory(True)
+    try:
+        yield
+    finally:
+        site_module.native.measure_memory(False)
+        tracemalloc.stop()
+
+
+def recovered(folder: Path) -> Graph | None:
+    """The graph of a run that was killed, from what its processes had written; None if they had not."""
+    from codedag.trace.records import join, read
+
+    records, _ = read(folder / "records")
+    return join(records).gathered.graph() if records else None

@@ -294,7 +294,7 @@ def test_wrong_sites_are_refused(native: Any) -> None:
         native.Site(BINARY, "x", None)
     for kind in range(8):
         with pytest.raises((TypeError, IndexError)):
-            World(native).site(kind, 0, operator.add)()
+            World(native).site(kind, 0, operator.neg if kind == UNARY else operator.add)()
 
 
 @BOTH
