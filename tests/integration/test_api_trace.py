@@ -9,6 +9,7 @@ import graphlib
 import importlib
 import importlib.util
 import linecache
+import multiprocessing
 import os
 import pickle
 import sys
@@ -709,15 +710,35 @@ def test_the_guides_graph_is_acyclic_for_many_programs(truth):
     check(together.graph)
 
 
-def test_a_child_process_does_not_disturb_the_trace(load, root):
+def _counted(run: codedag.Run, name: str) -> int:
+    return sum(op.count for op in run.graph.ops if op.name == name)
+
+
+def test_processes_that_are_forked_inside_are_seen(load, root):
     module = load()
-    with codedag.trace(roots=root) as run:
+    before = module.plain.__code__
+    with codedag.trace(roots=root) as run, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # pytest's own threads
         module.plain(np.ones(2))
-        with warnings.catch_warnings():
+        process = multiprocessing.get_context("fork").Process(target=module.plain, args=(np.ones(2),))
+        process.start()
+        process.join()
+    assert process.exitcode == 0
+    assert _counted(run, "numpy.sqrt") == 2
+    assert module.plain.__code__ is before
+
+
+def test_a_forked_process_that_leaves_the_block_takes_nothing_away(load, root):
+    module = load()
+    before, child = module.plain.__code__, -1
+    try:
+        with codedag.trace(roots=root) as run, warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             child = os.fork()
-        if child == 0:
             module.plain(np.ones(2))
-            os._exit(0 if not sites.native.is_recording() else 3)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert sum(op.count for op in run.graph.ops if op.name == "numpy.sqrt") == 1
+            if child:
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        if child == 0:
+            os._exit(0 if module.plain.__code__ is before and not sites.native.is_recording() else 3)
+    assert _counted(run, "numpy.sqrt") == 2

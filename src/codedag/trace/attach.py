@@ -91,11 +91,13 @@ class Attachment:
             return []
         if not self._drilled and "/site-packages/" in path:
             return []  # most files are such, and `wants` has to look at the disk
-        if not path.startswith("<") and self._program.wants(path):
+        name = str(functions[0].__globals__.get("__name__", ""))
+        if not path.startswith("<") and self._program.wants(path, name):
             return functions
         # typed into a notebook or a shell: there is no file, at best Python remembers the lines
         typed = [function for function in functions if _is_typed(function)]
-        return typed if typed and not Path(path).is_file() else []
+        chosen = typed and not Path(path).is_file() and self._program.selection.wants_module("__main__")
+        return typed if chosen else []
 
     def _source(self, path: str, functions: Functions) -> bytes | None:
         try:

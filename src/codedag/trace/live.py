@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 import os
+import shutil
 import sys
+import tempfile
 import threading
 import types
 from collections.abc import Iterable
@@ -21,6 +23,9 @@ from codedag.instrument.selection import FilterConfig
 from codedag.instrument.sites import CALL, RECORD, RETURN, SiteInfo
 from codedag.ir import CodedagError, CostTable, Graph
 from codedag.trace.attach import Attachment
+from codedag.trace.gather import Template
+from codedag.trace.gathered import Gathered, Paths
+from codedag.trace.processes import Family
 from codedag.trace.recorder import Recorder, shown_path
 from codedag.trace.targets import Targets, targets
 
@@ -118,10 +123,10 @@ class Live:
         self._drill = (drill,) if isinstance(drill, str) else tuple(drill)
         self._filter, self._max_depth, self._body = filter_config, max_depth, body
         self._undo = ExitStack()
+        self._process = os.getpid()
         self._started: Place | None = None
-        self._recorder: Recorder | None = None
+        self._family: Family | None = None
         self._recorded: Recorded | None = None
-        self._program = Program([])
 
     def __enter__(self) -> Live:
         self.start()
@@ -137,6 +142,7 @@ class Live:
             self.notes.append("nothing was recorded: CODEDAG_DISABLE is set")
             return
         _claim(self)
+        self._process = os.getpid()
         try:
             self._begin()
         except BaseException:
@@ -152,31 +158,30 @@ class Live:
         failure = site_module.native.failure()
         if failure:
             self.notes.append(f"recording ended early: {failure}")
-        self._recorded = self._gathered()
-        self._say_what_was_missed(stopped)
-        self._recorder, self._program = None, Program([])
+        self._conclude(stopped)
 
     def recorded(self) -> Recorded:
         """What was recorded, so far or in all."""
         if self._recorded is not None:
             return self._recorded
-        if self._recorder is None:
+        if self._family is None:
             return Recorded(Graph.build([]), CostTable(pus=["cpu"], rows=[]))
-        return self._gathered()
+        return _recorded(self._family.program, self._family.recorder.gathered())
 
     # -- beginning and ending
 
     def _begin(self) -> None:
-        roots = self._roots or default_roots(self._started.file if self._started else None)
-        self._program = program = Program(roots, self._drill, self._filter)
+        self._roots = self._roots or default_roots(self._started.file if self._started else None)
+        program = Program(self._roots, self._drill, self._filter)
         attachment = Attachment(program, drilled=bool(self._drill))
-        self._recorder = Recorder(program.names)
         self._undo.callback(self._note_attachment, attachment)
         self._undo.callback(attachment.give_back)
         self._undo.enter_context(importing(program))
         attachment.attach()
-        self._undo.callback(site_module.native.stop)
-        site_module.native.start(self._recorder, program.names, self._max_depth)
+        folder = Path(tempfile.mkdtemp(prefix="codedag-"))  # where other processes of the program keep their records
+        self._family = Family(program, Recorder(program.names), folder, self._max_depth)
+        self._undo.callback(self._family.stop)
+        self._family.start()
 
     def _end(self) -> None:
         global _active
@@ -188,34 +193,35 @@ class Live:
     def _note_attachment(self, attachment: Attachment) -> None:
         self.notes += attachment.notes
 
-    # -- what was seen
-
-    def _gathered(self) -> Recorded:
-        assert self._recorder is not None
-        graph = self._recorder.graph()
-        names, callers = _names(self._program, self._recorder), _callers(self._recorder)
-        return Recorded(graph, self._recorder.costs(), names, callers)
-
-    def _say_what_was_missed(self, stopped: Place | None) -> None:
-        assert self._recorded is not None
+    def _conclude(self, stopped: Place | None) -> None:
+        """Makes a graph of what this process and those it started have recorded."""
+        family, self._family = self._family, None
+        assert family is not None
+        if os.getpid() != self._process:  # a forked process left the block: the one that began it joins the records
+            family.keep()
+            self._recorded = _recorded(family.program, family.recorder.gathered())
+            return
+        gathered, notes = family.joined()
+        shutil.rmtree(family.folder, ignore_errors=True)
+        self._recorded = _recorded(family.program, gathered)
+        self.notes += notes
         if self._body and self._started is not None:
-            self.notes += _unseen(self._program, self._started, stopped)
+            self.notes += _unseen(family.program, self._started, stopped)
         if not len(self._recorded.graph):
-            files = len(self._program.files)
             self.notes.append(
-                f"no operation was recorded: {files} files below {', '.join(self._program.roots)} were watched; "
-                "name other directories with roots=, installed packages with drill="
+                f"no operation was recorded: {len(family.program.files)} files below "
+                f"{', '.join(map(str, self._roots or ()))} were watched; name other directories with roots=, installed "
+                "packages with drill="
             )
 
 
 _active: Live | None = None
 _claiming = threading.Lock()
-_knows_forks = False
 
 
 def _claim(live: Live) -> None:
     """Makes this the one trace of the process."""
-    global _active, _knows_forks
+    global _active
     with _claiming:
         if _active is not None or site_module.native.is_recording() or _is_under_command():
             raise AlreadyTracing(
@@ -223,18 +229,10 @@ def _claim(live: Live) -> None:
                 hint="End the first trace before the next begins; a program that traces itself is run by plain python.",
             )
         _active = live
-        if not _knows_forks:
-            os.register_at_fork(after_in_child=_stop_in_child)
-            _knows_forks = True
 
 
 def _is_under_command() -> bool:
     return any(type(finder) is Finder for finder in sys.meta_path)
-
-
-def _stop_in_child() -> None:
-    if _active is not None:
-        site_module.native.stop()
 
 
 def _directories(roots: Roots) -> list[Path]:
@@ -248,12 +246,16 @@ def _directories(roots: Roots) -> list[Path]:
 # -- what the graph does not hold
 
 
-def _names(program: Program, recorder: Recorder) -> dict[int, str]:
+def _recorded(program: Program, gathered: Gathered) -> Recorded:
+    return Recorded(gathered.graph(), gathered.costs(), _names(program, gathered), _callers(gathered))
+
+
+def _names(program: Program, gathered: Gathered) -> dict[int, str]:
     """What the program calls the thing that each operation makes; for a source, the variable it was read from."""
     files: dict[str, Targets] = {}
     found = {}
-    for template in recorder.templates:
-        info = template.site.info
+    for template in gathered.templates:
+        info = gathered.paths[template.path][1]
         if info.file not in files:
             file = program.files.get(info.file)
             files[info.file] = targets(file.source, info.file) if file is not None else Targets()
@@ -264,30 +266,28 @@ def _names(program: Program, recorder: Recorder) -> dict[int, str]:
     return found
 
 
-def _callers(recorder: Recorder) -> dict[int, int]:
+def _callers(gathered: Gathered) -> dict[int, int]:
     """The innermost region around each operation and region."""
-    paths = recorder._gatherer.paths()
-    regions: dict[int, list[Any]] = {}
-    for template in recorder.templates:
+    regions: dict[int, list[Template]] = {}
+    for template in gathered.templates:
         if template.kind == "region":
             regions.setdefault(template.path, []).append(template)
     found = {}
-    for template in recorder.templates:
-        caller = _region_around(paths, regions, template.path)
-        if caller is not None:
-            found[template.number] = caller
+    for template in gathered.templates:
+        around = _region_around(gathered.paths, regions, template.path)
+        if around is not None:
+            found[template.number] = around
     return found
 
 
-def _region_around(paths: list[tuple[int, Any]], regions: dict[int, list[Any]], path: int) -> int | None:
-    parent, site = paths[path]
+def _region_around(paths: Paths, regions: dict[int, list[Template]], path: int) -> int | None:
+    parent, info = paths[path]
     while parent >= 0:
-        owner = site.info.owner
         around = regions.get(parent, [])
-        named = [region for region in around if region.name.endswith(owner)] or around
+        named = [region for region in around if region.name.endswith(info.owner)] or around
         if len(named) == 1:
-            return int(named[0].number)
-        parent, site = paths[parent]
+            return named[0].number
+        parent, info = paths[parent]
     return None
 
 
