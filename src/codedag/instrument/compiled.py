@@ -7,7 +7,6 @@ the same compiler, so everything of that name is left alone too, in this file an
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 #: Decorators whose functions another compiler reads as source or byte code.
@@ -78,11 +77,10 @@ def is_compiled_elsewhere(node: Definition) -> bool:
     return any(_called_name(decorator) in DECORATORS for decorator in node.decorator_list)
 
 
-def _names_of_ours(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+def _names_of_ours(node: ast.Import | ast.ImportFrom) -> list[str]:
     within = getattr(node, "module", None) or ""
-    for alias in node.names:
-        if (within or alias.name).partition(".")[0] == "codedag":
-            yield alias.asname or alias.name.partition(".")[0]
+    ours = [alias for alias in node.names if (within or alias.name).partition(".")[0] == "codedag"]
+    return [alias.asname or alias.name.partition(".")[0] for alias in ours]
 
 
 def _is_torch_module(node: ast.ClassDef) -> bool:
