@@ -29,6 +29,7 @@ from codedag.instrument import _site, _twin, sites
 from codedag.ir import RunDirectory, check
 from codedag.trace.live import AlreadyTracing, BadRoot, Live
 
+_codedag_load = codedag.load
 PROGRAMS = Path(__file__).resolve().parent.parent / "programs"
 
 PIPELINE = """
@@ -616,6 +617,50 @@ def test_the_filter_chooses_functions(load, root):
     with codedag.trace(roots=root, filter_config=FilterConfig(exclude_functions=("plain",))) as run:
         module.outer(np.ones(2))
     assert _names(run) == ["operator.add"]
+
+
+def test_the_filter_chooses_modules(load, root):
+    first = load("import numpy as np\n\ndef f(a):\n    return np.sqrt(a)\n", "chosen_module")
+    second = load("import numpy as np\n\ndef g(a):\n    return np.sin(a)\n", "other_module")
+    with codedag.trace(roots=root, filter_config=FilterConfig(include_modules=("chosen*",))) as run:
+        second.g(first.f(np.ones(2)))
+    assert _names(run) == ["numpy.sqrt"]
+
+
+def test_named_packages_are_looked_into(load, root, tmp_path, monkeypatch):
+    _install(tmp_path, monkeypatch)
+    module = load("import thirdparty.deep\n\ndef f(a):\n    return thirdparty.deep.work(a)\n", "uses_thirdparty")
+    before = sys.modules["thirdparty.deep"].work.__code__
+    with codedag.trace(roots=root) as shallow:
+        module.f(np.ones(2))
+    assert _names(shallow) == ["thirdparty.deep.work"]
+    with codedag.trace(roots=root, drill=["thirdparty"]) as deep:
+        module.f(np.ones(2))
+    assert _names(deep) == ["numpy.cbrt", "operator.sub"]
+    with codedag.trace(roots=root, drill="thirdparty") as deep:
+        module.f(np.ones(2))
+    assert _names(deep) == ["numpy.cbrt", "operator.sub"]
+    assert sys.modules["thirdparty.deep"].work.__code__ is before
+
+
+def _install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "lib" / "site-packages" / "thirdparty"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "deep.py").write_text("import numpy as np\n\ndef work(a):\n    return np.cbrt(a) - 1\n")
+    monkeypatch.syspath_prepend(str(package.parent))
+
+
+def test_a_program_that_traces_itself_runs_under_the_command(load, tmp_path, codedag):
+    (tmp_path / "own.py").write_text(
+        "import codedag, numpy as np\n\ndef f(a):\n    return np.sqrt(a)\n\n"
+        "with codedag.trace() as run:\n    print(f(np.full(1, 4.0)))\nprint(len(run.graph), run.notes)\n"
+    )
+    done = codedag("trace", "-o", tmp_path / "run", "own.py")
+    assert done.returncode == 0
+    assert done.stdout.startswith("[2.]\n0 ['nothing was recorded here: this process is traced from outside")
+    graph = _codedag_load(tmp_path / "run").graph
+    assert "numpy.sqrt" in {op.name for op in graph.ops}
 
 
 # -- runs on disk

@@ -141,6 +141,9 @@ class Live:
         if is_disabled():
             self.notes.append("nothing was recorded: CODEDAG_DISABLE is set")
             return
+        if _is_under_command():  # which sees all this, and must not make the program fail
+            self.notes.append("nothing was recorded here: this process is traced from outside, by `codedag`")
+            return
         _claim(self)
         self._process = os.getpid()
         try:
@@ -223,16 +226,15 @@ def _claim(live: Live) -> None:
     """Makes this the one trace of the process."""
     global _active
     with _claiming:
-        if _active is not None or site_module.native.is_recording() or _is_under_command():
+        if _active is not None or site_module.native.is_recording():
             raise AlreadyTracing(
-                "this process is already being traced",
-                hint="End the first trace before the next begins; a program that traces itself is run by plain python.",
+                "this process is already being traced", hint="End the first trace before the next begins."
             )
         _active = live
 
 
 def _is_under_command() -> bool:
-    return any(type(finder) is Finder for finder in sys.meta_path)
+    return _active is None and any(type(finder) is Finder for finder in sys.meta_path)
 
 
 def _directories(roots: Roots) -> list[Path]:
