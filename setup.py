@@ -34,6 +34,9 @@ setup(
             optional=True,
         ),
         Extension(
+            "codedag.instrument._bind", ["src/codedag/instrument/_bind.c"], extra_compile_args=FLAGS, optional=True
+        ),
+        Extension(
             "codedag.trace._gather",
             [f"src/codedag/trace/{name}" for name in GATHERER],
             depends=[

@@ -7,6 +7,7 @@ the same compiler, so everything of that name is left alone too, in this file an
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 #: Decorators whose functions another compiler reads as source or byte code.
@@ -31,6 +32,11 @@ class Compiled:
     def copy(self) -> Compiled:
         """The same, as it is now."""
         return Compiled(set(self.names), self.modules)
+
+    def learn(self, names: Collection[str], modules: bool) -> None:
+        """Adds what another file is known to say."""
+        self.names.update(names)
+        self.modules = self.modules or modules
 
     def mark(self, tree: ast.Module) -> None:
         """Marks as `cd_left` every definition and lambda of a module that another compiler reads."""
@@ -70,6 +76,11 @@ class Compiled:
         if node.name in self.names or is_compiled_elsewhere(node):
             return True
         return self.modules and isinstance(node, ast.ClassDef) and _is_torch_module(node)
+
+
+def definitions(tree: ast.Module) -> frozenset[str]:
+    """The names of all functions and classes of a module: what of `Compiled` decides about them."""
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, Definition))
 
 
 def is_compiled_elsewhere(node: Definition) -> bool:

@@ -1,4 +1,4 @@
-"""The import hook: modules of the user's own are loaded through the rewriter."""
+"""The import hook: modules of the user's own, and of packages the user named, are loaded through the rewriter."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import sys
 import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from codedag.instrument.program import Program
+from codedag.instrument.python import Plain
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
@@ -21,11 +23,13 @@ class _Loader(importlib.machinery.SourceFileLoader):
         self._code: types.CodeType | None = None
 
     def prepare(self) -> bool:
-        """Compiles the module with its sites; says whether that is possible."""
+        """Finds the module's code with its sites; says whether that is possible."""
         try:
             source = self.get_data(self.path)
-            self._code = self._program.load(self.path, source, main=self.name == "__main__")
-        except (OSError, SyntaxError, ValueError, MemoryError, RecursionError):
+            plain = Plain(self.path, source, partial(super().get_code, self.name))
+            self._code = self._program.load(self.path, source, main=self.name == "__main__", plain=plain)
+        except (OSError, SyntaxError, ValueError, MemoryError, RecursionError) as error:
+            self._program.left_plain[self.path] = f"{type(error).__name__}: {error}"
             return False
         return True
 
@@ -35,7 +39,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds what Python's path finder finds, and gives the user's own source files our loader."""
+    """Finds what Python's path finder finds, and gives the source files that are observed our loader."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -43,11 +47,14 @@ class Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec of a user module, or None to let the other finders answer."""
+        """The spec of an observed module, or None to let the other finders answer."""
+        if not self._program.where.may_hold(name, path):
+            return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader or not spec.origin:
+            self._say_why(name, spec)
             return None
-        if not self._program.wants(spec.origin):
+        if not self._program.wants(spec.origin, name):
             return None
         loader = _Loader(name, spec.origin, self._program)
         if not loader.prepare():
@@ -55,13 +62,18 @@ class Finder(importlib.abc.MetaPathFinder):
         spec.loader = loader
         return spec
 
+    def _say_why(self, name: str, spec: importlib.machinery.ModuleSpec | None) -> None:
+        if spec is not None and spec.origin and self._program.where.drills(name):
+            self._program.left_plain[spec.origin] = "it has no Python source"
+
 
 @contextmanager
 def importing(program: Program) -> Iterator[None]:
-    """Imports of the user's own modules go through the rewriter inside this context."""
+    """Imports of observed modules go through the rewriter inside this context; named packages that are loaded too."""
     finder = Finder(program)
     sys.meta_path.insert(0, finder)
     try:
+        program.attach_loaded()
         yield
     finally:
         if finder in sys.meta_path:

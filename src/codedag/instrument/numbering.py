@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from codedag.instrument.compiled import Compiled
@@ -37,6 +37,7 @@ class _Numbering(ast.NodeVisitor):
     _owner: list[str] = field(default_factory=list)
     _functions: list[str] = field(default_factory=list)
     _inside: list[int] = field(default_factory=list)
+    _is_async: list[bool] = field(default_factory=lambda: [False])
 
     def _mark(self, node: Any, kind: int, name: str = "", attribute: str = "cd_site", at: Any = None) -> None:
         at = at or node
@@ -53,11 +54,13 @@ class _Numbering(ast.NodeVisitor):
         outer_loops, self._inside = self._inside, []
         self._owner.append(node.name)
         self._functions.append("" if isinstance(node, ast.ClassDef) else node.name)
+        self._is_async.append(isinstance(node, ast.AsyncFunctionDef))
         self.names.enter(node)
         for statement in node.body:
             self.visit(statement)
         self.names.leave()
         self._functions.pop()
+        self._is_async.pop()
         self._owner.pop()
         self._inside = outer_loops
 
@@ -67,7 +70,11 @@ class _Numbering(ast.NodeVisitor):
         if hasattr(node, "cd_left"):
             return
         self._owner.append("<lambda>")
+        self._is_async.append(False)
         self.visit(node.body)
+        if not isinstance(node.body, ast.Constant):
+            self._give_back(node, node.body)
+        self._is_async.pop()
         self._owner.pop()
 
     # -- left alone: what prints itself, what other tools read, what has no value
@@ -178,10 +185,25 @@ class _Numbering(ast.NodeVisitor):
         if isinstance(node.target, ast.Subscript):
             self._mark(node, SETITEM, attribute="cd_set")
 
-    def visit_Return(self, node: ast.Return) -> None:
+    def visit_Return(self, node: ast.Return | ast.Yield) -> None:
         if node.value is not None and not isinstance(node.value, ast.Constant):
             self.visit(node.value)
-            self._mark(node, RETURN)
+            self._give_back(node, node.value)
+
+    visit_Yield = visit_Return  # noqa: N815
+
+    def _give_back(self, node: ast.Return | ast.Yield | ast.Lambda, value: ast.expr) -> None:
+        """Marks what is handed to the caller: by the site that makes it, if there is one, else by a site of its own.
+
+        What a coroutine returns goes to the one who awaits it, whatever library call happens to run the loop.
+        """
+        if self._is_async[-1]:
+            return
+        number = getattr(value, "cd_site", None)
+        if number is None:
+            self._mark(node, RETURN, at=value)
+        else:
+            self.sites[number] = replace(self.sites[number], returns=True)
 
 
 def number(tree: ast.Module, file: str, compiled: Compiled | None = None) -> tuple[list[SiteInfo], int]:

@@ -2,67 +2,129 @@
 
 from __future__ import annotations
 
-import ast
 import gc
 import hashlib
 import sys
-import sysconfig
 import threading
 import types
-from collections.abc import Callable, Collection, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from codedag.instrument import sites as site_module
-from codedag.instrument.compiled import Compiled
+from codedag.instrument.cache import Cache, Entry
+from codedag.instrument.compiled import Compiled, definitions
 from codedag.instrument.links import Link, links
 from codedag.instrument.numbering import number
-from codedag.instrument.rewrite import CannotRewrite, bind, rewrite
-from codedag.instrument.sites import PASS, RECORD, VARIANT, SiteInfo, make
+from codedag.instrument.places import Places
+from codedag.instrument.python import Plain, sources_of, uncollected, warns
+from codedag.instrument.rewrite import CannotRewrite, bind, parsed, rewrite
+from codedag.instrument.selection import FilterConfig
+from codedag.instrument.sites import PASS, RECORD, VARIANT, SiteInfo
+from codedag.instrument.table import Columns, SiteTable
 
 CodeKey = tuple[str, int, tuple[int, int]]
+
+
+Functions = Mapping[str, list[types.FunctionType]]
+_TOO_DEEP = "its expressions are nested too deeply to rewrite"
+_NOT_SELECTED = "it was not selected"
 
 
 class InstrumentedFile:
     """One source file: its plain code, its code with sites, and the objects that stand in the latter."""
 
-    def __init__(self, path: str, source: bytes, *, main: bool, compiled: Compiled | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        source: bytes,
+        *,
+        main: bool,
+        compiled: Compiled | None = None,
+        cache: Cache | None = None,
+        plain: Plain | None = None,
+    ) -> None:
         self.path, self.source, self.main = path, source, main
         self.sha256 = hashlib.sha256(source).hexdigest()
-        # the user's own SyntaxError or warning comes from here
-        self.plain = compile(source, path, "exec", dont_inherit=True)
-        compiled = compiled or Compiled()
-        rewritten = rewrite(ast.parse(source, path), path, compiled=compiled)
-        self._compiled = compiled.copy()  # what other files add later must not change the numbers of sites
-        self.infos: list[SiteInfo] = rewritten.sites
-        self.sites: list[Any] = [make(info) for info in rewritten.sites]
-        self.switches: list[Any] = [site_module.native.Switch() for _ in range(rewritten.loops)]
-        self.full = self._bound(rewritten.code)
+        self._plain = plain or Plain(path, source)
+        entry = self._entry(compiled or Compiled(), cache, plain)
+        with uncollected():
+            self._take(entry)
+
+    def _take(self, entry: Entry) -> None:
+        # what other files add later must not change the numbers of sites
+        self._compiled = Compiled(set(entry.read_after), entry.modules_after)
+        self.table = SiteTable(self.path, Columns(*entry.columns))
+        self.sites: list[Any] = self.table.make_sites()
+        self.switches: list[Any] = [site_module.native.Switch() for _ in range(entry.loops)]
+        self.full = self._bound(entry.code)
+
+    def _entry(self, compiled: Compiled, cache: Cache | None, plain: Plain | None) -> Entry:
+        entry = cache.load(self.path, self.sha256) if cache else None
+        if plain is None:  # a script: Python compiles it every time, and the user's own SyntaxError comes from here
+            self.plain = compile(self.source, self.path, "exec", dont_inherit=True)
+        elif plain.ask and (entry is None or entry.warns):
+            self.plain = plain.now()
+        if entry is None or not _fits(entry, compiled):
+            entry = _rewritten(self.path, self.source, compiled)
+            if cache:
+                cache.store(self.path, self.sha256, entry)
+        compiled.learn(entry.read_after, entry.modules_after)
+        return entry
 
     def _bound(self, code: types.CodeType) -> types.CodeType:
-        return bind(code, self.sites.__getitem__, self.switches.__getitem__)
+        return bind(code, self.sites, self.switches)
+
+    @cached_property
+    def plain(self) -> types.CodeType:
+        """The code as Python itself compiles it."""
+        return self._plain.later()
+
+    @property
+    def infos(self) -> list[SiteInfo]:
+        """The facts about the sites, in the order of their numbers."""
+        return self.table.infos
 
     def only(self, keep: Collection[int]) -> types.CodeType:
         """The code with only these sites in it: what a planned function runs."""
-        tree = ast.parse(self.source, self.path)
+        tree = parsed(self.source, self.path)
         return self._bound(rewrite(tree, self.path, keep=keep, compiled=self._compiled.copy()).code)
 
     @cached_property
     def links(self) -> list[Link]:
         """The single-use links between sites that the source proves."""
-        tree = ast.parse(self.source, self.path)
+        tree = parsed(self.source, self.path)
         number(tree, self.path, self._compiled.copy())
         return links(tree, main=self.main)
 
     def owners(self) -> set[str]:
         """The functions (by qualified name; "" is the module) that have sites."""
-        return {info.owner for info in self.infos}
+        return self.table.owners()
 
     def sites_of(self, owner: str) -> list[Any]:
         """The sites that stand directly in one function."""
-        return [self.sites[info.index] for info in self.infos if info.owner == owner]
+        return [self.sites[index] for index in self.table.indexes_of(owner)]
+
+
+def _fits(entry: Entry, compiled: Compiled) -> bool:
+    """Whether what other files say about definitions of this one is what it was when the entry was made."""
+    return entry.read_before == compiled.names & entry.defined and entry.modules_before == compiled.modules
+
+
+def _rewritten(path: str, source: bytes, compiled: Compiled) -> Entry:
+    tree = parsed(source, path)
+    defined = definitions(tree)
+    before, modules = frozenset(compiled.names & defined), compiled.modules
+    own = Compiled(set(before), modules)
+    rewritten = rewrite(tree, path, compiled=own)
+    columns = tuple(SiteTable.of(path, rewritten.sites).columns)
+    return Entry(
+        rewritten.code, columns, rewritten.loops, defined, before, modules, frozenset(own.names), own.modules,
+        warns(path, source),
+    )  # fmt: skip
 
 
 def codes_by_place(code: types.CodeType) -> dict[CodeKey, types.CodeType | None]:
@@ -103,8 +165,9 @@ class Swap:
 class Program:
     """All instrumented files, and the journal of what was changed in them."""
 
-    def __init__(self, roots: Iterable[Path]) -> None:
-        self.roots = [str(root.resolve()) for root in roots]
+    def __init__(self, roots: Iterable[Path], drill: Iterable[str] = (), selection: FilterConfig | None = None) -> None:
+        self.where = Places([str(root.resolve()) for root in roots], drill)
+        self.selection = selection or FilterConfig()
         self.files: dict[str, InstrumentedFile] = {}
         self.names: set[str] = set()
         self.left_plain: dict[str, str] = {}
@@ -116,6 +179,7 @@ class Program:
         self._retired: dict[str, set[int]] = {}
         self._before: dict[str, dict[CodeKey, types.CodeType | None]] = {}  # of modules that were loaded without us
         self._compiled = Compiled()
+        self._cache = Cache()
         self._lock = threading.RLock()
 
     def terms(self) -> dict[str, Any]:
@@ -129,21 +193,28 @@ class Program:
 
     # -- loading
 
-    def wants(self, path: str) -> bool:
-        """Whether a source file is the user's own: below a root, and not installed."""
-        full = str(Path(path).resolve())
-        return any(full.startswith(root + "/") for root in self.roots) and not _is_installed(full)
+    def wants(self, path: str, name: str = "") -> bool:
+        """Whether a source file is observed: it is the user's own or of a named package, and the user selected it."""
+        if not self.loads_with_sites or not self.where.hold(path, name):
+            return False
+        chosen = not name or self.selection.wants_module(name)
+        if not chosen:
+            self.left_plain[path] = _NOT_SELECTED
+        return chosen
 
-    def load(self, path: str, source: bytes, *, main: bool = False) -> types.CodeType:
-        """The code to execute for a source file: with sites, or plain with the reason noted."""
-        if not self.loads_with_sites:
-            return compile(source, path, "exec", dont_inherit=True)
+    def load(self, path: str, source: bytes, *, main: bool = False, plain: Plain | None = None) -> types.CodeType:
+        """The code to execute for a source file: with sites, or plain with the reason noted.
+
+        `plain` knows what Python's import does with it; without it the source is compiled, as Python does a script.
+        """
+        why = _NOT_SELECTED if main and not self.selection.wants_module("__main__") else ""
+        if not self.loads_with_sites or why:
+            return self._left(path, source, plain, why)
         try:
-            file = InstrumentedFile(path, source, main=main, compiled=self._compiled)
+            file = InstrumentedFile(path, source, main=main, compiled=self._compiled, cache=self._cache, plain=plain)
         except (RecursionError, CannotRewrite) as error:
             too_deep = isinstance(error, RecursionError)
-            self.left_plain[path] = "its expressions are nested too deeply to rewrite" if too_deep else str(error)
-            return compile(source, path, "exec", dont_inherit=True)
+            return self._left(path, source, plain, _TOO_DEEP if too_deep else str(error))
         with self._lock:
             self.files[path] = file
             self.names.add(path)
@@ -152,11 +223,18 @@ class Program:
             self._observe(file)
         return file.full
 
-    def attach(self, path: str, source: bytes) -> list[Swap]:
+    def _left(self, path: str, source: bytes, plain: Plain | None, why: str) -> types.CodeType:
+        if why:
+            self.left_plain[path] = why
+        return plain.now() if plain else compile(source, path, "exec", dont_inherit=True)
+
+    def attach(
+        self, path: str, source: bytes, plain: Plain | None = None, functions: Functions | None = None
+    ) -> list[Swap]:
         """Gives the functions of a module that is already loaded their code with sites; `restore` gives it back."""
-        full = codes_by_place(self.load(path, source))
+        full = codes_by_place(self.load(path, source, plain=plain))
         with self._lock:
-            swapped = _swap(path, full)
+            swapped = _swap(path, full, functions)
             before = self._before.setdefault(path, {})
             for swap in swapped:
                 before.setdefault(place_of(swap.before), swap.before)
@@ -164,14 +242,34 @@ class Program:
                     before.setdefault(place, code)
             return swapped
 
+    def attach_loaded(self) -> list[Swap]:
+        """Gives the functions of named packages that are already loaded their code with sites."""
+        loaded = [(name, m) for name, m in list(sys.modules.items()) if self.where.drills(name)]
+        functions = functions_by_file() if loaded else {}
+        swapped = []
+        for name, path in sources_of(loaded):
+            if path not in self.files and self.wants(path, name):
+                try:
+                    source = Path(path).read_bytes()
+                    swapped += self.attach(path, source, Plain(path, source), functions)
+                except (OSError, SyntaxError, ValueError) as error:
+                    self.left_plain[path] = f"{type(error).__name__}: {error}"
+        return swapped
+
     def _prepared(self, file: InstrumentedFile, keep: set[int]) -> types.CodeType:
         return file.only(keep) if keep else file.plain
 
     def _observe(self, file: InstrumentedFile) -> None:
-        for site in file.sites:
-            site.mode = RECORD
-        for switch in file.switches:
-            switch.on = True
+        if self.selection.all_functions:
+            for site in file.sites:
+                site.mode = RECORD
+            for switch in file.switches:
+                switch.on = True
+            return
+        for owner in filter(self.selection.wants_function, file.owners()):
+            for site in file.sites_of(owner):
+                site.mode = RECORD
+        self._set_switches(file)
 
     def site(self, path: str, index: int) -> Any:
         """The site with this number in a file."""
@@ -231,12 +329,15 @@ class Program:
         """Puts the plain code back everywhere and takes every variant away; the number of functions changed."""
         with self._lock:
             changed = 0
+            functions = functions_by_file()
             for path, file in self.files.items():
                 for site in file.sites:
                     site.mode, site.variant = PASS, None
                 for switch in file.switches:
                     switch.on = False
-                changed += len(_swap(path, codes_by_place(file.plain) | self._before.get(path, {})))
+                if functions.get(path):
+                    plain = codes_by_place(file.plain) | self._before.get(path, {})
+                    changed += len(_swap(path, plain, functions))
             self.loads_with_sites = False
             return changed
 
@@ -245,9 +346,9 @@ def _owner_of(qualname: str) -> str:
     return qualname.replace(".<locals>", "")
 
 
-def _swap(path: str, codes: dict[CodeKey, types.CodeType | None]) -> list[Swap]:
+def _swap(path: str, codes: dict[CodeKey, types.CodeType | None], functions: Functions | None = None) -> list[Swap]:
     swapped = []
-    for function in functions_of(path):
+    for function in functions_of(path) if functions is None else functions.get(path, ()):
         before = function.__code__
         code = codes.get(place_of(before))
         if code is not None and code is not before and code.co_freevars == before.co_freevars:
@@ -261,11 +362,10 @@ def functions_of(path: str) -> list[types.FunctionType]:
     return [o for o in gc.get_objects() if type(o) is types.FunctionType and o.__code__.co_filename == path]
 
 
-def _is_installed(path: str) -> bool:
-    here = str(Path(__file__).resolve().parent.parent)
-    places = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    if path.startswith(here + "/") or any(path.startswith(place + "/") for place in places):
-        return True
-    if sys.prefix != sys.base_prefix and path.startswith(str(Path(sys.prefix).resolve()) + "/"):
-        return True
-    return "/site-packages/" in path or "/dist-packages/" in path
+def functions_by_file() -> Functions:
+    """Every live function, by the file its code came from."""
+    found: defaultdict[str, list[types.FunctionType]] = defaultdict(list)
+    for candidate in gc.get_objects():
+        if type(candidate) is types.FunctionType:
+            found[candidate.__code__.co_filename].append(candidate)
+    return found

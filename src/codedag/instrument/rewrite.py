@@ -12,7 +12,8 @@ import copy
 import sys
 import types
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,6 @@ from codedag.instrument.sites import SiteInfo
 
 _SITE, _LOOP, _SPREAD = "\0codedag:site:", "\0codedag:loop:", "\0codedag:spread:"
 _ITERATES_AT_LOOP = sys.version_info < (3, 13)  # where a failing iter() is reported: at the loop, or at what it is over
-_IGNORED = ("ignore", None, SyntaxWarning, None, 0)
 
 
 class CannotRewrite(Exception):  # noqa: N818 - a reason, turned into a note by the program
@@ -66,6 +66,8 @@ class _Rewriting(ast.NodeTransformer):
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         if not hasattr(node, "cd_left"):
             node.body = self.visit(node.body)
+            if self._wants(node):
+                node.body = self._call(node, node.body, at=node.body)
         return node
 
     def _leave(self, node: ast.AST) -> ast.AST:
@@ -204,12 +206,14 @@ class _Rewriting(ast.NodeTransformer):
             return self._call(node, _loading(target.value), _index(target.slice), attribute="cd_get", at=target)
         return _loading(target)
 
-    def visit_Return(self, node: ast.Return) -> ast.AST:
+    def visit_Return(self, node: ast.Return | ast.Yield) -> ast.AST:
         if node.value is not None:
             node.value = self.visit(node.value)
             if self._wants(node) and node.value is not None:
                 node.value = self._call(node, node.value, at=node.value)
         return node
+
+    visit_Yield = visit_Return  # noqa: N815
 
 
 def _loading(node: ast.expr) -> ast.expr:
@@ -244,6 +248,29 @@ def _where_called(node: ast.Call) -> ast.expr:
     return at
 
 
+@contextmanager
+def unheard(action: str = "ignore") -> Iterator[None]:
+    """Compiling in here warns nobody (or fails, with "error").
+
+    The user's own warnings come from Python's import, or from compiling the source as it stands.  The compiler warns
+    that a text constant is not callable: ours is replaced before it runs.  catch_warnings() would make every warning
+    that the program has already shown appear again, so the filter goes in and out by itself.
+    """
+    filters = warnings.filters
+    first = (action, None, Warning, None, 0)
+    filters.insert(0, first)  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        filters.remove(first)  # type: ignore[attr-defined]
+
+
+def parsed(source: bytes, file: str) -> ast.Module:
+    """The syntax tree of a source; its warnings are shown where it is compiled."""
+    with unheard():
+        return ast.parse(source, file)
+
+
 def rewrite(
     tree: ast.Module, file: str, keep: Collection[int] | None = None, compiled: Compiled | None = None
 ) -> Rewritten:
@@ -252,31 +279,48 @@ def rewrite(
         raise CannotRewrite("it contains a text that CodeDAG uses to mark places")
     sites, loops = number(tree, file, compiled)
     tree = ast.fix_missing_locations(_Rewriting(keep).visit(tree))
-    # The compiler warns that a text constant is not callable: ours is replaced before it runs.  The user's own warnings
-    # come from compiling the source as it stands, which is done first.  catch_warnings() would make every warning that
-    # the program has already shown appear again, so the filter goes in and out by itself.
-    filters = warnings.filters
-    filters.insert(0, _IGNORED)  # type: ignore[attr-defined]
-    try:
+    with unheard():
         code = compile(tree, file, "exec", dont_inherit=True)
-    finally:
-        filters.remove(_IGNORED)  # type: ignore[attr-defined]
     return Rewritten(code, sites, loops)
 
 
-def bind(code: types.CodeType, site: Callable[[int], Any], switch: Callable[[int], Any]) -> types.CodeType:
-    """The code with its placeholders replaced by sites and switches, nested code included."""
+def bind(code: types.CodeType, sites: list[Any], switches: list[Any]) -> types.CodeType:
+    """The code with its placeholders replaced by sites and switches, nested code included; the code is used up."""
+    return (
+        bound_anew(code, sites, switches) if _fill is None else _fill(code, sites, switches, site_module.native.Spread)
+    )
+
+
+def bound_anew(code: types.CodeType, sites: list[Any], switches: list[Any]) -> types.CodeType:
+    """The same with every code object made anew, for where that is not possible in place."""
 
     def lookup(constant: Any) -> Any:
         if isinstance(constant, types.CodeType):
-            return bind(constant, site, switch)
+            return bound_anew(constant, sites, switches)
         if isinstance(constant, str) and constant.startswith("\0codedag:"):
-            if constant.startswith(_LOOP):
-                return switch(int(constant[len(_LOOP) :]))
-            if constant.startswith(_SPREAD):
-                return site_module.native.Spread(site(int(constant[len(_SPREAD) :])))
-            name = constant[len(_SITE) :]
-            return slice if name == "slice" else site(int(name))
+            return _object_for(constant, sites, switches)
         return constant
 
     return code.replace(co_consts=tuple(lookup(c) for c in code.co_consts))
+
+
+def _object_for(placeholder: str, sites: list[Any], switches: list[Any]) -> Any:
+    if placeholder.startswith(_LOOP):
+        return switches[int(placeholder[len(_LOOP) :])]
+    if placeholder.startswith(_SPREAD):
+        return site_module.native.Spread(sites[int(placeholder[len(_SPREAD) :])])
+    name = placeholder[len(_SITE) :]
+    return slice if name == "slice" else sites[int(name)]
+
+
+def _in_place() -> Callable[..., types.CodeType] | None:
+    if sys.version_info >= (3, 14):  # see _bind.c
+        return None
+    try:
+        from codedag.instrument._bind import fill
+    except ImportError:
+        return None
+    return fill
+
+
+_fill = _in_place()

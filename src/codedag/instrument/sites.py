@@ -42,6 +42,7 @@ class SiteInfo:
     end_column: int
     owner: str
     loops: tuple[int, ...] = ()
+    returns: bool = False  # what it gives is what the function returns
 
     @property
     def function(self) -> Callable[..., Any] | None:
@@ -91,4 +92,6 @@ _can_be_sent(native)
 
 def make(info: SiteInfo) -> Any:
     """A site for this place, in mode PASS."""
-    return native.Site(info.kind, info, info.function)
+    site = native.Site(info.kind, info, info.function)
+    site.returns = info.returns
+    return site

@@ -48,7 +48,8 @@ class Gathered:
             sizes[stands[src].number, stands[dst].number, kind] += size
         flows = [Edge(s, d, kind, size) for (s, d, kind), size in sizes.items() if rank[s] < rank[d]]
         carried = {(s, d) for s, d, _ in sizes if rank[s] >= rank[d]}
-        return Graph.build([_op(self.paths, t) for t in templates], flows, sorted(carried))
+        parents = _parents(self.paths, templates)
+        return Graph.build([_op(self.paths, t, parents) for t in templates], flows, sorted(carried))
 
     def costs(self) -> CostTable:
         """What each operation cost as written: the sum over its calls, between its fastest and its slowest call."""
@@ -124,12 +125,23 @@ def context_of(paths: Paths, template: Template) -> str:
     return "/".join([*reversed(owners), template.name])
 
 
-def _op(paths: Paths, t: Template) -> Op:
+def _parents(paths: Paths, templates: list[Template]) -> dict[int, int]:
+    """For each chain of sites the operation or region at its end, the most frequent where shapes tell several apart."""
+    found: dict[int, Template] = {}
+    for template in templates:
+        before = found.get(template.path)
+        if template.kind != "source" and (before is None or before.count < template.count):
+            found[template.path] = template
+    return {path: template.number for path, template in found.items()}
+
+
+def _op(paths: Paths, t: Template, parents: dict[int, int]) -> Op:
     info: SiteInfo = t.site
     return Op(
         id=t.number, name=t.name, kind=t.kind, file=shown_path(info.file), line=info.line, col=info.column,
         context=context_of(paths, t), count=t.count, self_seconds=t.self_ns / 1e9, total_seconds=t.total_ns / 1e9,
         out_nbytes=t.out_nbytes, in_sig=t.in_sig, out_sig=t.out_sig, site=info.index, peak_nbytes=t.peak_nbytes,
+        parent=parents.get(paths[t.path][0], -1),
     )  # fmt: skip
 
 

@@ -1,0 +1,56 @@
+"""Where the program's own files are: below its roots and not installed, or in packages that the user named."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+_OURS = str(Path(__file__).resolve().parent.parent) + os.sep
+
+
+class Places:
+    """The roots of the program, and the installed packages that are looked into as if they were its own."""
+
+    def __init__(self, roots: list[str], drill: Iterable[str] = ()) -> None:
+        if isinstance(drill, str):
+            raise TypeError(f"drill must be a sequence of package names, not a text: {drill!r}")
+        self.roots, self.drill = roots, tuple(drill)
+        self._tops = tuple(f"{name}." for name in self.drill)
+        self._known: dict[str, bool] = {}  # whether a folder holds the user's own files
+
+    def drills(self, name: str) -> bool:
+        """Whether a module belongs to a named package."""
+        return bool(self.drill) and (name in self.drill or name.startswith(self._tops))
+
+    def hold(self, path: str, name: str = "") -> bool:
+        """Whether a source file is the program's own, or of a named package."""
+        return (self.drills(name) and not path.startswith(_OURS)) or self._is_own(path)
+
+    def may_hold(self, name: str, folders: Sequence[str] | None) -> bool:
+        """Whether a module that is looked for in these folders can be one of them; None is all of `sys.path`."""
+        return folders is None or self.drills(name) or any(self._is_own(os.path.join(f, "x")) for f in folders)  # noqa: PTH118
+
+    def _is_own(self, path: str) -> bool:
+        if os.path.islink(path):  # noqa: PTH114 - it belongs where it leads to
+            return self._holds(os.path.dirname(os.path.realpath(path)))  # noqa: PTH120
+        folder = os.path.dirname(path)  # noqa: PTH120
+        known = self._known.get(folder)
+        if known is None:
+            known = self._known[folder] = self._holds(os.path.realpath(folder))
+        return known
+
+    def _holds(self, folder: str) -> bool:
+        folder += os.sep
+        return any(folder.startswith(root.rstrip(os.sep) + os.sep) for root in self.roots) and not _is_installed(folder)
+
+
+def _is_installed(folder: str) -> bool:
+    places = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    if folder.startswith(_OURS) or any(folder.startswith(place + os.sep) for place in places):
+        return True
+    if sys.prefix != sys.base_prefix and folder.startswith(str(Path(sys.prefix).resolve()) + os.sep):
+        return True
+    return f"{os.sep}site-packages{os.sep}" in folder or f"{os.sep}dist-packages{os.sep}" in folder

@@ -1,0 +1,137 @@
+"""The facts about the sites of one file as columns: cheap to keep, to read again and to make sites of.
+
+A package has tens of thousands of sites and a run looks at few of them, so a site made from a table carries a number
+that finds its facts when somebody asks.
+"""
+
+from __future__ import annotations
+
+import operator
+from array import array
+from collections.abc import Iterable
+from dataclasses import astuple
+from functools import cached_property
+from itertools import chain
+from typing import Any, NamedTuple
+
+from codedag.instrument import sites as site_module
+from codedag.instrument.sites import GETITEM, SETITEM, SiteInfo
+
+_SHIFT = 32
+_tables: list[SiteTable] = []
+_SUBSCRIPTS = {GETITEM: operator.getitem, SETITEM: operator.setitem}
+
+
+class Columns(NamedTuple):
+    """Plain values that Python can write to a file; `_of` columns hold, for each site, a place in the next one."""
+
+    what_of: bytes
+    whats: tuple[tuple[int, str], ...]  # kind and operator
+    owner_of: bytes
+    owners: tuple[str, ...]
+    loops_of: bytes
+    loops: tuple[tuple[int, ...], ...]
+    places: bytes  # four numbers for each site
+
+
+class SiteTable:
+    """The facts about all sites of one file, in the order of their numbers."""
+
+    def __init__(self, file: str, columns: Columns) -> None:
+        self.file, self.columns = file, columns
+
+    @classmethod
+    def of(cls, file: str, infos: list[SiteInfo]) -> SiteTable:
+        """The table of these sites."""
+        whats, what_of = _numbered((info.kind, info.operator) for info in infos)
+        owners, owner_of = _numbered(info.owner for info in infos)
+        loops, loops_of = _numbered(info.loops for info in infos)
+        places = chain.from_iterable((i.line, i.column, i.end_line, i.end_column) for i in infos)
+        packed = _packed(owner_of), owners, _packed(loops_of), loops, _packed(places)
+        return cls(file, Columns(bytes(what_of), whats, *packed))
+
+    def __len__(self) -> int:
+        return len(self.columns.what_of)
+
+    @cached_property
+    def infos(self) -> list[SiteInfo]:
+        """The facts, one object for each site."""
+        c = self.columns
+        places = _unpacked(c.places)
+        found = zip(
+            c.what_of, _unpacked(c.owner_of), _unpacked(c.loops_of),
+            places[::4], places[1::4], places[2::4], places[3::4], strict=True,
+        )  # fmt: skip
+        return [
+            SiteInfo(index, c.whats[what][0], c.whats[what][1], self.file, *place, c.owners[w], c.loops[n])  # type: ignore[call-arg]
+            for index, (what, w, n, *place) in enumerate(found)
+        ]
+
+    def owners(self) -> set[str]:
+        """The functions that have sites."""
+        return set(self.columns.owners)
+
+    def indexes_of(self, owner: str) -> list[int]:
+        """The numbers of the sites that stand directly in one function."""
+        if owner not in self.columns.owners:
+            return []
+        wanted = self.columns.owners.index(owner)
+        return [index for index, number in enumerate(_unpacked(self.columns.owner_of)) if number == wanted]
+
+    def make_sites(self) -> list[Any]:
+        """A new site, in mode PASS, for every row."""
+        number = len(_tables) << _SHIFT
+        _tables.append(self)
+        what_of, whats = self.columns[:2]
+        kinds = [kind for kind, _ in whats]
+        functions = [getattr(operator, name) if name else _SUBSCRIPTS.get(kind) for kind, name in whats]
+        infos = map(Facts, range(number, number + len(self)))
+        return list(
+            map(
+                site_module.native.Site,
+                map(kinds.__getitem__, what_of),
+                infos,
+                map(functions.__getitem__, what_of),
+            )
+        )
+
+
+class Facts(int):
+    """The number of a site over all tables; it answers whatever the site's `SiteInfo` would."""
+
+    __slots__ = ()
+
+    @property
+    def _row(self) -> SiteInfo:
+        return _tables[self >> _SHIFT].infos[self & ((1 << _SHIFT) - 1)]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._row, name)
+
+    def __eq__(self, other: object) -> bool:
+        return self._row == (other._row if isinstance(other, Facts) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._row)
+
+    def __repr__(self) -> str:
+        return repr(self._row)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SiteInfo, astuple(self._row)
+
+
+def _numbered(values: Iterable[Any]) -> tuple[tuple[Any, ...], list[int]]:
+    numbers: dict[Any, int] = {}
+    found = [numbers.setdefault(value, len(numbers)) for value in values]
+    return tuple(numbers), found
+
+
+def _packed(numbers: Iterable[int]) -> bytes:
+    return array("I", numbers).tobytes()
+
+
+def _unpacked(data: bytes) -> array[int]:
+    numbers = array("I")
+    numbers.frombytes(data)
+    return numbers
