@@ -179,8 +179,8 @@ class Live:
         attachment = Attachment(program, drilled=bool(self._drill))
         self._undo.callback(self._note_attachment, attachment)
         self._undo.callback(attachment.give_back)
+        attachment.attach()  # before the hook, which would do it for drilled packages and forget their own code objects
         self._undo.enter_context(importing(program))
-        attachment.attach()
         folder = Path(tempfile.mkdtemp(prefix="codedag-"))  # where other processes of the program keep their records
         self._family = Family(program, Recorder(program.names), folder, self._max_depth)
         self._undo.callback(self._family.stop)
