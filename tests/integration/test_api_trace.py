@@ -413,6 +413,26 @@ def test_an_exception_leaves_untouched_and_everything_is_given_back(load, root):
     assert _names(run) == ["numpy.sqrt"]
 
 
+def test_an_exception_leaves_the_guides_block_with_its_own_traceback(load):
+    module, tracer = load(), EnhancedTracer(max_depth=0)
+    error = LookupError("mine")
+
+    def fail():
+        module.plain(np.ones(2))
+        raise error
+
+    with pytest.raises(LookupError) as caught, tracer.tracing_context():
+        fail()
+    assert caught.value is error
+    assert [entry.name for entry in caught.traceback] == [
+        "test_an_exception_leaves_the_guides_block_with_its_own_traceback",
+        "fail",
+    ]
+    assert error.__context__ is error.__cause__ is None
+    assert tracer.runs[0].status == "failed"
+    assert [n.name for n in tracer.dag_builder.dag.nodes.values() if n.node_type != "variable"]
+
+
 def test_modules_that_are_imported_inside_are_seen_and_plain_after(load, root):
     load()
     Path(root, "imported_inside.py").write_text("import numpy as np\n\ndef late(a):\n    return np.sqrt(a)\n")
