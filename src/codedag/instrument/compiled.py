@@ -40,9 +40,16 @@ class Compiled:
 
     def mark(self, tree: ast.Module) -> None:
         """Marks as `cd_left` every definition and lambda of a module that another compiler reads."""
+        calls: list[ast.Call] = []
+        ours: set[str] = set()  # what the module calls CodeDAG and its functions: our `trace(f)` compiles nothing
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
-                self._look_at_call(node, _called_name(node.func))
+                calls.append(node)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                ours.update(_names_of_ours(node))
+        for call in calls:
+            if _base(call.func) not in ours:
+                self._look_at_call(call, _called_name(call.func))
         while self._mark_once(tree):
             pass
 
@@ -79,6 +86,12 @@ def definitions(tree: ast.Module) -> frozenset[str]:
 def is_compiled_elsewhere(node: Definition) -> bool:
     """Whether a decorator says that another compiler reads this definition."""
     return any(_called_name(decorator) in DECORATORS for decorator in node.decorator_list)
+
+
+def _names_of_ours(node: ast.Import | ast.ImportFrom) -> list[str]:
+    within = getattr(node, "module", None) or ""
+    ours = [alias for alias in node.names if (within or alias.name).partition(".")[0] == "codedag"]
+    return [alias.asname or alias.name.partition(".")[0] for alias in ours]
 
 
 def _is_torch_module(node: ast.ClassDef) -> bool:

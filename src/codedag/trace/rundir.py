@@ -35,7 +35,7 @@ _REPORTED = (
 class Keeper:
     """Writes the files of one run; what cannot be written becomes a note and never disturbs the program."""
 
-    def __init__(self, command: str, target: Target, directory: str | None) -> None:
+    def __init__(self, command: str, target: Target, directory: str | None, started: str = "") -> None:
         self.asked = directory is not None
         self.path = Path(directory).absolute() if directory is not None else _new_directory(target)
         self.notes: list[str] = []
@@ -46,7 +46,7 @@ class Keeper:
             cwd=os.getcwd(),
             versions=_versions(),
             status="running",
-            started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            started=started or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             script=target.name,
         )
 
