@@ -17,6 +17,7 @@ from codedag.view.units import Pair, Path, Unit, Units, rolled
 MOST_BOXES = 150
 # A function above this share of the time is opened up as long as folding small operations can make room instead.
 HOT_SHARE = 0.05
+LINKS_PER_BOX = 3
 
 BoxKind = Literal["place", "function", "small"]
 LinkKind = Literal["flow", "anti", "carried"]
@@ -85,11 +86,11 @@ def picture(graph: Graph, most: int = MOST_BOXES) -> Picture:
     root = _frames(graph, found)
     seconds = sum(unit.seconds for unit in found.units)
     _collapse(root, most, HOT_SHARE * seconds)
-    while _least(root) > most:
-        _collapse(root, most, float("inf"), at_most=1)
     _fold_small(root, most)
     boxes = list(root.boxes())
-    return Picture(root, boxes, _links(boxes, found), seconds, _notes(graph, boxes, seconds))
+    links = _links(boxes, found)
+    drawn = _widest(links, most * LINKS_PER_BOX)
+    return Picture(root, boxes, drawn, seconds, _notes(graph, boxes, seconds) + _note_links(links, drawn))
 
 
 def _frames(graph: Graph, found: Units) -> Frame:
@@ -108,7 +109,7 @@ def _frames(graph: Graph, found: Units) -> Frame:
     return root
 
 
-def _collapse(root: Frame, most: int, budget: float, at_most: int = -1) -> None:
+def _collapse(root: Frame, most: int, budget: float) -> None:
     """Turns innermost functions into one box each, the cheapest first, while there are too many boxes."""
     held: dict[Frame, int] = {}
     above: dict[Frame, Frame] = {}
@@ -116,12 +117,11 @@ def _collapse(root: Frame, most: int, budget: float, at_most: int = -1) -> None:
     heap = [(_seconds(frame), at, frame) for at, frame in enumerate(waiting)]
     heapq.heapify(heap)
     total, ticket = held[root], len(heap)
-    while total > most and heap and heap[0][0] <= budget and at_most:
+    while total > most and heap and heap[0][0] <= budget:
         frame = heapq.heappop(heap)[2]
-        total, at_most = total - held[frame] + 1, at_most - 1
-        whole = Box("function", frame.name, [unit for box in frame.boxes() for unit in box.units])
+        total -= held[frame] - 1
         beside = above[frame].parts
-        beside[beside.index(frame)] = whole
+        beside[beside.index(frame)] = _as_box(frame)
         outer = _settle(frame, held, above)
         if outer is not None:
             ticket += 1
@@ -168,51 +168,68 @@ def _seconds(frame: Frame) -> float:
     return sum(box.seconds for box in frame.boxes())
 
 
-def _least(root: Frame) -> int:
-    """How many boxes would be left if all neighbours were folded."""
-    return sum(len(list(_runs(frame, float("inf")))) for frame in _inside_out(root))
-
-
-def _runs(frame: Frame, below: float) -> Iterator[list[Box]]:
-    """The boxes of a frame in groups: neighbours that take at most `below` seconds each are together."""
-    run: list[Box] = []
-    for part in frame.parts:
-        small = isinstance(part, Box) and part.seconds <= below
-        if run and not small:
-            yield run
-            run = []
-        if isinstance(part, Box):
-            if small:
-                run.append(part)
-            else:
-                yield [part]
-    if run:
-        yield run
+def _as_box(frame: Frame) -> Box:
+    return Box("function", frame.name, [unit for box in frame.boxes() for unit in box.units])
 
 
 def _fold_small(root: Frame, most: int) -> None:
     """Joins neighbours that take little time, with the lowest bar that makes everything fit."""
-    frames = list(_inside_out(root))
-    times = sorted({box.seconds for box in root.boxes()})
     if sum(1 for _ in root.boxes()) <= most:
         return
-    low, high = 0, len(times) - 1
+    times = {frame: _seconds(frame) for frame in _inside_out(root)}
+    bars = sorted({box.seconds for box in root.boxes()} | set(times.values()))
+    low, high = 0, len(bars) - 1  # at the highest bar everything is one box
     while low < high:
         middle = (low + high) // 2
-        fits = sum(len(list(_runs(frame, times[middle]))) for frame in frames) <= most
-        low, high = (low, middle) if fits else (middle + 1, high)
-    for frame in frames:
-        _join_runs(frame, times[low])
+        low, high = (low, middle) if _left(root, bars[middle], times) <= most else (middle + 1, high)
+    _join_runs(root, bars[low], times)
 
 
-def _join_runs(frame: Frame, below: float) -> None:
-    stands: dict[Box, Box] = {}
-    for run in _runs(frame, below):
+Times = dict[Frame, float]
+
+
+def _runs(frame: Frame, bar: float, times: Times) -> Iterator[list[Box | Frame]]:
+    """The parts of a frame in groups: neighbours that take at most `bar` seconds each are together."""
+    run: list[Box | Frame] = []
+    for part in frame.parts:
+        small = (part.seconds if isinstance(part, Box) else times[part]) <= bar
+        if run and not small:
+            yield run
+            run = []
+        if small:
+            run.append(part)
+        else:
+            yield [part]
+    if run:
+        yield run
+
+
+def _left(frame: Frame, bar: float, times: Times) -> int:
+    """How many boxes there will be with this bar."""
+    opened = (_opened(run, bar, times) for run in _runs(frame, bar, times))
+    return sum(1 if inner is None else _left(inner, bar, times) for inner in opened)
+
+
+def _opened(run: list[Box | Frame], bar: float, times: Times) -> Frame | None:
+    """The frame that stays open because it takes too long for a box, if the run is one."""
+    first = run[0]
+    return first if isinstance(first, Frame) and times[first] > bar else None
+
+
+def _join_runs(frame: Frame, bar: float, times: Times) -> None:
+    parts: list[Box | Frame] = []
+    for run in _runs(frame, bar, times):
         if len(run) > 1:
-            stands.update((box, Box("small", "", [unit for each in run for unit in each.units])) for box in run[:1])
-            stands.update(dict.fromkeys(run[1:], stands[run[0]]))
-    parts = [stands.get(part, part) if isinstance(part, Box) else part for part in frame.parts]
-    frame.parts = list(dict.fromkeys(parts))
+            boxes = [box for part in run for box in ([part] if isinstance(part, Box) else part.boxes())]
+            parts.append(Box("small", "", [unit for box in boxes for unit in box.units]))
+        elif isinstance(run[0], Frame) and _opened(run, bar, times) is None:
+            parts.append(_as_box(run[0]))
+        else:
+            parts += run
+    for part in parts:
+        if isinstance(part, Frame):
+            _join_runs(part, bar, times)
+    frame.parts = parts
 
 
 def _links(boxes: list[Box], found: Units) -> list[Link]:
@@ -228,6 +245,24 @@ def _links(boxes: list[Box], found: Units) -> list[Link]:
         links += [Link(s, d, kind, joined[s, d]) for s, d in sorted(joined)]  # type: ignore[arg-type]
     seen = {(link.source, link.target) for link in links if link.kind == "flow"}
     return [link for link in links if link.kind != "anti" or (link.source, link.target) not in seen]
+
+
+def _widest(links: list[Link], most: int) -> list[Link]:
+    """The links with most bytes, and of each box at least the widest that arrives."""
+    if len(links) <= most:
+        return links
+    ranked = sorted(links, key=lambda link: (-link.nbytes, link.source, link.target))
+    first = {link.target: link for link in reversed(ranked)}
+    kept = {*first.values(), *ranked[: most - len(first)]}
+    return [link for link in links if link in kept]
+
+
+def _note_links(links: list[Link], drawn: list[Link]) -> list[str]:
+    left = len(links) - len(drawn)
+    if not left:
+        return []
+    share = sum(link.nbytes for link in drawn) / (sum(link.nbytes for link in links) or 1)
+    return [f"{left:,} of {len(links):,} arrows are not drawn; those that are carry {share:.1%} of the bytes"]
 
 
 def _notes(graph: Graph, boxes: list[Box], seconds: float) -> list[str]:

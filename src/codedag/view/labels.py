@@ -51,7 +51,7 @@ def box_lines(graph: Graph, picture: Picture, box: Box) -> list[str]:
     return [short_name(box.name), second, " \u00b7 ".join([*sizes, where])]
 
 
-def box_tooltip(graph: Graph, picture: Picture, box: Box) -> str:
+def box_tooltip(graph: Graph, box: Box) -> str:
     """Everything about a box, for a pointer that rests on it."""
     if box.kind != "place":
         return "\n".join(_contents(graph, box))
@@ -102,7 +102,7 @@ def _called(box: Box) -> str:
     return short_name(box.name) if box.kind == "place" else box.name or "small operations"
 
 
-def heading_lines(graph: Graph, picture: Picture) -> list[str]:
+def heading_lines(picture: Picture) -> list[str]:
     """The title of the picture and what it leaves out."""
     drawn = sum(box.templates for box in picture.boxes)
     boxes = f"{len(picture.boxes):,} {'box' if len(picture.boxes) == 1 else 'boxes'}"

@@ -108,9 +108,7 @@ def _levels(items: list[Item], wires: list[Wire], widest: float) -> list[int]:
     return levels
 
 
-def _pull_down(
-    items: list[Item], wires: list[Wire], levels: list[int], used: dict[int, float], widest: float
-) -> None:
+def _pull_down(items: list[Item], wires: list[Wire], levels: list[int], used: dict[int, float], widest: float) -> None:
     """Moves what nothing feeds (constants, readers) down to just above its first user."""
     fed = {wire.target for wire in wires}
     after: list[list[int]] = [[] for _ in items]
@@ -278,14 +276,15 @@ def _result(layers: list[list[_Spot]], spots: list[_Spot], chains: list[list[_Sp
 
 def _tops(layers: list[list[_Spot]]) -> list[float]:
     """The top of each layer; the gap above grows with the number of wires that must find their way in it."""
-    tops, bottom = [], 0.0
-    for level, layer in enumerate(layers):
+    tops, bottom = [0.0], 0.0
+    for level, layer in enumerate(layers[1:], 1):
         crowd = sum(len(spot.up) for spot in layer)
-        if level:
-            edge = level == 1 or level == len(layers) - 1
-            bottom += (GAP_Y * 0.5 if edge else GAP_Y) + min(60.0, 1.6 * max(0, crowd - 4)) if crowd or not edge else 8.0
-        tops.append(bottom)
-        bottom += max((spot.height for spot in layer), default=0.0)
+        border = level in (1, len(layers) - 1)
+        bottom = tops[-1] + max((spot.height for spot in layers[level - 1]), default=0.0)
+        if border and not crowd:
+            tops.append(bottom + 8.0)
+        else:
+            tops.append(bottom + (GAP_Y / 2 if border else GAP_Y) + min(60.0, 1.6 * max(0, crowd - 4)))
     return tops
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
 from math import log10
 
 from codedag.ir import Graph
@@ -21,7 +23,7 @@ LEAST_PICTURE = 820.0
 #: From this share of the time on, this colour; dark text is readable on all of them.
 SHARES = ((0.20, "#f2704f"), (0.08, "#f9a26c"), (0.02, "#fccf9b"), (0.005, "#fdebd3"), (0.0, "#ffffff"))
 FRAMES = ("#f3f6fb", "#e8eef7")
-FLOW, ANTI, CARRIED, INK, QUIET = "#4a6a94", "#7d7d7d", "#b0189a", "#1b1f24", "#57606a"
+FLOW, ANTI, CARRIED = "#4a6a94", "#7d7d7d", "#b0189a"
 
 DASHES = {"flow": "", "anti": ' stroke-dasharray="6 4"', "carried": ' stroke-dasharray="2 3"'}
 COLOURS = {"flow": FLOW, "anti": ANTI, "carried": CARRIED}
@@ -30,6 +32,9 @@ LEGEND = (
     ("order only: is overwritten after it was read", ANTI, DASHES["anti"]),
     ("feeds a later iteration or call", CARRIED, DASHES["carried"]),
 )
+
+OUTLINE = ' stroke="#6e7781"'
+FOLDED = ' stroke="#57606a" stroke-width="2" stroke-dasharray="1 3"'
 
 STYLE = (
     "text{font-family:Helvetica,Arial,'Liberation Sans',sans-serif;font-size:11px;fill:#1b1f24}"
@@ -45,15 +50,31 @@ STYLE = (
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A picture, how many boxes it has, and what was folded to make it so."""
+
+    svg: str
+    boxes: int
+    notes: list[str]
+
+
 def draw(graph: Graph, title: str = "", most: int = MOST_BOXES) -> str:
     """The picture of a graph as SVG text: operations in frames of user functions, edges with bytes, time as colour."""
+    return drawing(graph, title, most).svg
+
+
+def drawing(graph: Graph, title: str = "", most: int = MOST_BOXES) -> Drawing:
+    """The picture of a graph with the facts about it."""
     shown = picture(graph, most)
     lines = {box: box_lines(graph, shown, box) for box in shown.boxes}
     titles = {frame: frame_title(shown, frame) for frame in _frames(shown.root)}
-    layout = lay_out(shown, lambda box: (_box_width(lines[box]), BOX_HEIGHT), lambda frame: _heading(titles[frame]), _weight)
-    heading = heading_lines(graph, shown)
+    layout = lay_out(
+        shown, lambda box: (_box_width(lines[box]), BOX_HEIGHT), lambda frame: _heading(titles[frame]), _weight
+    )
+    heading = heading_lines(shown)
     if title:
-        heading[0] = f"{title} \u2013 {heading[0]}"
+        heading[0] = f"{title}: {heading[0][0].lower()}{heading[0][1:]}"
     body = [
         *_draw_frames(layout),
         *_draw_links(shown, layout),
@@ -61,7 +82,7 @@ def draw(graph: Graph, title: str = "", most: int = MOST_BOXES) -> str:
         *_draw_boxes(graph, shown, layout, lines),
         *_draw_sizes(shown, layout),
     ]
-    return "\n".join(_document(heading, layout, body)) + "\n"
+    return Drawing("\n".join(_document(heading, layout, body)) + "\n", len(shown.boxes), shown.notes)
 
 
 def escaped(text: str) -> str:
@@ -124,7 +145,7 @@ def _document(heading: list[str], layout: Layout, body: list[str]) -> Iterator[s
     yield f"<style>{STYLE}</style>"
     yield f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>'
     for at, line in enumerate(heading):
-        yield f'<text x="{MARGIN:.0f}" y="{MARGIN + 8 + LINE * at:.0f}" class="{"q" if at else "t"}">{escaped(line)}</text>'
+        yield _text(MARGIN, MARGIN + 8 + LINE * at, line, "q" if at else "t")
     yield from _legend(top - 56)
     yield f'<g transform="translate({MARGIN:.0f} {top:.0f})">'
     yield from body
@@ -179,10 +200,11 @@ def _draw_boxes(graph: Graph, shown: Picture, layout: Layout, lines: dict[Box, l
         share = box.seconds / (shown.seconds or 1.0)
         colour = next(colour for least, colour in SHARES if share >= least)
         source = box.kind == "place" and graph.op_columns.kind[box.units[0].row] == "source"
-        outline = ' stroke="#57606a" stroke-width="2" stroke-dasharray="1 3"' if box.kind == "small" else ' stroke="#6e7781"'
-        yield f"<g><title>{escaped(box_tooltip(graph, shown, box))}</title>"
+        outline = FOLDED if box.kind == "small" else OUTLINE
+        yield f"<g><title>{escaped(box_tooltip(graph, box))}</title>"
         if box.kind == "function":  # looks like a stack of boxes
-            yield f'{_rect(Rect(rect.x + 4, rect.y + 4, rect.width, rect.height))} rx="4" fill="#ffffff" stroke="#6e7781"/>'
+            behind = Rect(rect.x + 4, rect.y + 4, rect.width, rect.height)
+            yield f'{_rect(behind)} rx="4" fill="#ffffff"{OUTLINE}/>'
         yield f'{_rect(rect)} rx="{18 if source else 4}" fill="{colour}"{outline}/>'
         yield _text(rect.x + 9, rect.y + 19, _cut_front(lines[box][0], 7.3, rect.width - 14), "n")
         yield _text(rect.x + 9, rect.y + 35, _cut(lines[box][1], 5.9, rect.width - 12))
@@ -208,9 +230,10 @@ def _draw_links(shown: Picture, layout: Layout) -> Iterator[str]:
     for at, link in enumerate(shown.links):
         colour, dash = COLOURS[link.kind], DASHES[link.kind]
         wide = _thickness(link)
-        path, head = _loop(layout.boxes[link.source]) if link.source == link.target else _route(
-            layout.routes[at], link.source > link.target, wide
-        )
+        if link.source == link.target:
+            path, head = _loop(layout.boxes[link.source])
+        else:
+            path, head = _route(layout.routes[at], link.source > link.target, wide)
         opacity = ' stroke-opacity="0.75"' if link.kind == "flow" else ""
         yield f"<g><title>{escaped(link_tooltip(shown, link))}</title>"
         yield f'<path d="{path}" stroke="{colour}" stroke-width="{wide:.1f}"{dash}{opacity}/>'
@@ -254,8 +277,7 @@ def _loop(rect: Rect) -> tuple[str, str]:
 
 def _draw_sizes(shown: Picture, layout: Layout) -> Iterator[str]:
     """The bytes of the links, the largest first, each where it hides nothing; the tooltips have all of them."""
-    taken = [rect for rect in layout.boxes]
-    taken += [Rect(rect.x, rect.y, min(rect.width, 200.0), 24.0) for _, rect in layout.frames]
+    taken = layout.boxes + [Rect(rect.x, rect.y, min(rect.width, 200.0), 24.0) for _, rect in layout.frames]
     for at in sorted(range(len(shown.links)), key=lambda at: (-shown.links[at].nbytes, at)):
         link = shown.links[at]
         if link.kind == "flow" and link.nbytes:
@@ -277,7 +299,7 @@ def _first_free(lanes: list[Lane], width: float, taken: list[Rect]) -> Rect | No
 
 def _label_places(lanes: list[Lane]) -> Iterator[tuple[float, float]]:
     """Places along a route, the ends last."""
-    for (x, _, bottom), (next_x, top, _) in zip(lanes, lanes[1:], strict=False):
+    for (x, _, bottom), (next_x, top, _) in pairwise(lanes):
         for part in (0.5, 0.7, 0.3):
             yield x + (next_x - x) * _bend(part), bottom + (top - bottom) * part
     for x, top, bottom in lanes:

@@ -263,9 +263,9 @@ def _greedy_order(found: Units) -> list[int]:
         waiting[target] += 1
         leaving[source].append(target)
     ready = _Ready([unit.path for unit in found.units])
-    for unit, blocked in enumerate(waiting):
+    for first, blocked in enumerate(waiting):
         if not blocked:
-            ready.add(unit)
+            ready.add(first)
     order: list[int] = []
     while (unit := ready.take()) is not None:
         order.append(unit)
