@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -108,20 +109,27 @@ class Pilot:
     def start(self) -> None:
         """Begins to observe (or, with a plan, to apply it) and starts the planning thread."""
         self.started_at = time.perf_counter()
-        os.register_at_fork(after_in_child=self._in_child, before=self._before_fork)
+        os.register_at_fork(before=self._before_fork, after_in_child=self._in_child, after_in_parent=self._after_fork)
         if self.plan is not None:
             self.program.prepare = self._from_plan
             return
         site_module.native.start(self.recorder, self.program.names)
+        self._start_thread()
+
+    def _start_thread(self) -> None:
         self._thread = threading.Thread(target=self._work, name="codedag-pilot", daemon=True)
         self._thread.start()
+
+    def _end_thread(self) -> None:
+        if self._thread is not None:
+            self._inbox.put(None)
+            self._thread.join(5)
 
     def stop(self) -> int:
         """Ends everything and puts every function back; the number of functions that had to be changed."""
         site_module.native.stop()
-        if self._thread is not None:
-            self._inbox.put(None)
-            self._thread.join(5)
+        self._end_thread()
+        self._thread = None  # a fork by the program's exit functions must not start it again
         if self.plan is not None:
             loaded = {shown_path(path) for path in self.program.files}
             for move in self.plan.moves:
@@ -143,6 +151,13 @@ class Pilot:
 
     def _before_fork(self) -> None:
         self.forked += 1
+        # From 3.12 on Python warns the program about a fork with threads; the thread is ours, not the program's.
+        if sys.version_info >= (3, 12) and self._thread is not threading.current_thread():
+            self._end_thread()
+
+    def _after_fork(self) -> None:
+        if self._thread is not None and not self._thread.is_alive() and self.owns_this_process():
+            self._start_thread()
 
     def _in_child(self) -> None:
         """A forked worker keeps what is already switched and is not observed."""

@@ -109,8 +109,10 @@ def _wide(text: str, per_letter: float) -> float:
 
 
 def _cut(text: str, per_letter: float, room: float) -> str:
-    if _wide(text, per_letter) <= room:
+    most = int(room / per_letter) + 1  # a letter is at least this wide
+    if len(text) < most and _wide(text, per_letter) <= room:
         return text
+    text = text[:most]
     while text and _wide(text, per_letter) + per_letter > room:
         text = text[:-1]
     return text + "\u2026"
@@ -118,16 +120,17 @@ def _cut(text: str, per_letter: float, room: float) -> str:
 
 def _cut_front(text: str, per_letter: float, room: float) -> str:
     """The end of a name: that is where names differ."""
-    return text if _wide(text, per_letter) <= room else "\u2026" + _cut(text[::-1], per_letter, room)[:-1][::-1]
+    fits = len(text) * per_letter <= room and _wide(text, per_letter) <= room
+    return text if fits else "\u2026" + _cut(text[::-1], per_letter, room)[:-1][::-1]
 
 
 def _box_width(lines: list[str]) -> float:
-    wanted = max(_wide(lines[0], 7.3), _wide(lines[1], 5.9), _wide(lines[2], 5.9)) + 18
+    wanted = max(_wide(lines[0][:60], 7.3), _wide(lines[1][:60], 5.9), _wide(lines[2][:60], 5.9)) + 18
     return min(max(wanted, LEAST_WIDTH), MOST_WIDTH)
 
 
 def _heading(text: str) -> float:
-    return min(_wide(text, 6.8) + 20, 420.0)
+    return min(_wide(text[:90], 6.8) + 20, 420.0)
 
 
 # -- the document
