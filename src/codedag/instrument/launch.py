@@ -75,14 +75,13 @@ class Ending:
 
     code: int
     interrupted: bool = False
-    too_large: int | None = None  # the exit code that the program asked for and no process can have
 
     def leave(self) -> None:
         """Ends this process the way the program ended; Python finishes threads, exit functions and buffers first."""
         if self.interrupted:
             sys.excepthook = lambda *raised: None  # its traceback is printed already
             raise KeyboardInterrupt
-        sys.exit(self.code if self.too_large is None else self.too_large)  # Python has its own words about some
+        sys.exit(self.code)
 
 
 def run(target: Target, load: Load) -> Ending:
@@ -90,7 +89,7 @@ def run(target: Target, load: Load) -> Ending:
     try:
         _run_module(target) if target.by_runpy else _run_script(target, load)
     except SystemExit as leaving:
-        return _left(leaving)
+        return Ending(_exit_code(leaving))
     except _Unreadable as unreadable:
         return Ending(unreadable.code)
     except KeyboardInterrupt as interrupt:
@@ -164,14 +163,13 @@ def _run_module(target: Target) -> None:
     run_as_main(target.name if target.module else "__main__", target.module)
 
 
-def _left(leaving: SystemExit) -> Ending:
+def _exit_code(leaving: SystemExit) -> int:
     if leaving.code is None:
-        return Ending(0)
+        return 0
     if isinstance(leaving.code, int):
-        fits = -(2**63) <= leaving.code < 2**63
-        return Ending(leaving.code & 0xFF) if fits else Ending(255, too_large=leaving.code)
+        return leaving.code & 0xFF if -(2**63) <= leaving.code < 2**63 else 255
     print(leaving.code, file=sys.stderr or sys.__stderr__)
-    return Ending(1)
+    return 1
 
 
 def _reported(error: BaseException, ending: Ending) -> Ending:
@@ -184,7 +182,7 @@ def _reported(error: BaseException, ending: Ending) -> Ending:
     try:
         sys.excepthook(type(error), error, trace)
     except SystemExit as leaving:
-        return _left(leaving)
+        return Ending(_exit_code(leaving))
     except BaseException as failed:  # noqa: BLE001 - the program's own hook failed: Python says so, then goes on
         _say_that_the_hook_failed(failed, error)
     return ending
