@@ -32,9 +32,11 @@ format: setup
 # Everything short, and a slice of the long suites chosen by a seed that is printed (repeat with SEED=...).
 test: lint
 	$(BIN)/python -m pytest -n 2 --seed $(SEED)
+	$(BIN)/python scripts/interpreters.py --seed $(SEED)
 
 test-full: lint
 	$(BIN)/python -m pytest -n 2 --seed $(SEED) --full
+	$(BIN)/python scripts/interpreters.py --seed $(SEED) --full
 
 bench: setup
 	$(BIN)/python bench/run.py
@@ -49,4 +51,4 @@ schemas: setup
 	$(BIN)/python scripts/write_schemas.py
 
 clean:
-	rm -rf .venv build dist src/*.egg-info
+	rm -rf .venv .venv-3.* build dist src/*.egg-info

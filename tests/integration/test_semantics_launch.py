@@ -30,6 +30,7 @@ POOL = """
 EXIT = "import sys\nprint('x')\nsys.exit({})"
 HOOK = "import sys\ndef h(*a): {}\nsys.excepthook = h\n1/0"
 Files = dict[str, str | bytes]
+Outcome = tuple[int, bytes, bytes]
 
 CASES: dict[str, Files] = {
     "names of __main__": {"a.py": SHOW},
@@ -162,13 +163,13 @@ def _write(directory: Path, files: Files) -> None:
         path.write_bytes(text if isinstance(text, bytes) else textwrap.dedent(text).encode())
 
 
-def _run(command: list[str], directory: Path) -> tuple[int, bytes, bytes]:
+def _run(command: list[str], directory: Path) -> Outcome:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "COV"))}
     done = subprocess.run(command, cwd=directory, input=b"first\nsecond\n", capture_output=True, env=env, timeout=120)
     return done.returncode, done.stdout, done.stderr
 
 
-def _both(directory: Path, files: Files, arguments: list[str]) -> tuple[object, object]:
+def _both(directory: Path, files: Files, arguments: list[str]) -> tuple[Outcome, Outcome]:
     results = []
     for program in ([sys.executable], [sys.executable, "-m", "codedag", "-q", "run"]):
         _write(directory, files)
@@ -179,6 +180,9 @@ def _both(directory: Path, files: Files, arguments: list[str]) -> tuple[object, 
 @pytest.mark.parametrize("name", CASES)
 def test_a_script_runs_as_under_python(name: str, tmp_path: Path) -> None:
     plain, ours = _both(tmp_path / "w", CASES[name], ["a.py"])
+    if name == "exit 2**70" and sys.version_info >= (3, 12):
+        # Python leaves its own OverflowError set here; what it prints then depends on the modules that are loaded.
+        plain, ours = plain[:2], ours[:2]
     assert ours == plain
 
 

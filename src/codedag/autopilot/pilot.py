@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -97,6 +98,7 @@ class Pilot:
     _inbox: queue.Queue[Callable[[], None] | None] = field(default_factory=queue.Queue)
     _grown: dict[Function, int] = field(default_factory=dict)
     _thread: threading.Thread | None = None
+    _paused: bool = False
     _pid: int = field(default_factory=os.getpid)
 
     def __post_init__(self) -> None:
@@ -113,15 +115,24 @@ class Pilot:
             self.program.prepare = self._from_plan
             return
         site_module.native.start(self.recorder, self.program.names)
+        self._start_thread()
+
+    def _start_thread(self) -> None:
+        self._paused = False
         self._thread = threading.Thread(target=self._work, name="codedag-pilot", daemon=True)
         self._thread.start()
+
+    def _end_thread(self) -> None:
+        if self._thread is not None and self._thread.is_alive():
+            self._inbox.put(None)
+            self._thread.join(5)
+            self._paused = not self._thread.is_alive()
 
     def stop(self) -> int:
         """Ends everything and puts every function back; the number of functions that had to be changed."""
         site_module.native.stop()
-        if self._thread is not None:
-            self._inbox.put(None)
-            self._thread.join(5)
+        self._end_thread()
+        self._thread, self._paused = None, False
         if self.plan is not None:
             loaded = {shown_path(path) for path in self.program.files}
             for move in self.plan.moves:
@@ -143,15 +154,21 @@ class Pilot:
 
     def _before_fork(self) -> None:
         self.forked += 1
+        # From 3.12 on Python warns the program about a fork with threads, and this thread is ours.  It starts again
+        # with the next operation: Python 3.13 counts the threads when everything after the fork is done.
+        if sys.version_info >= (3, 12) and self._thread is not threading.current_thread():
+            self._end_thread()
 
     def _in_child(self) -> None:
         """A forked worker keeps what is already switched and is not observed."""
         site_module.native.stop()
-        self._thread = None
+        self._thread, self._paused = None, False
 
     # -- observing (called for every recorded operation: keep it short)
 
     def _saw(self, template: Template) -> None:
+        if self._paused:
+            self._start_thread()
         info = template.site.info
         watch = self.watches.get((info.file, info.owner))
         if watch is None:

@@ -17,7 +17,7 @@ from codedag._version import __version__
 LIBRARIES = ("numpy", "msgspec", "torch", "opencv-python-headless", "pillow", "scipy", "numba")
 
 
-@click.command("doctor")
+@click.command("doctor", short_help="Say what works on this machine, and why not.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 def command(as_json: bool) -> None:
     """Say which parts of CodeDAG work here, which do not, and what to do about it."""

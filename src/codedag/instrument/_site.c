@@ -449,10 +449,27 @@ static int has_stack(Thread *t) {
     return 0;
 }
 
+/* Python 3.12 and 3.13 count the levels of C, two for each Python function that C calls, and end at 1500 (3.12) or 10000:
+ * a method that calls itself 900 times runs without us and would not with us.  What we add is given back for the time of
+ * the call; where has_stack watches the real stack, the count is not needed against an overflow. */
+#if defined(__linux__) && PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030E0000
+#define GIVE_BACK(levels) (PyThreadState_Get()->c_recursion_remaining += (levels))
+#else
+#define GIVE_BACK(levels) ((void)0)
+#endif
+
+static PyObject *call(Thread *t, PyObject *function, PyObject *const *args, size_t nf, PyObject *names) {
+    if (!has_stack(t)) return NULL;
+    GIVE_BACK(2);
+    PyObject *result = PyObject_Vectorcall(function, args, nf, names);
+    GIVE_BACK(-2);
+    return result;
+}
+
 /* `flag` is PY_VECTORCALL_ARGUMENTS_OFFSET if our caller lets us change what stands before its arguments. */
 static PyObject *forward(Site *s, PyObject *const *args, Py_ssize_t n, size_t flag, PyObject *names) {
     switch (s->kind) {
-    case CALL: return has_stack(thread()) ? PyObject_Vectorcall(args[0], args + 1, (size_t)(n - 1) | flag, names) : NULL;
+case CALL: return call(thread(), args[0], args + 1, (size_t)(n - 1) | flag, names);
     case BINARY: case INPLACE: return s->two(args[0], args[1]);
     case UNARY: return s->one(args[0]);
     case GETITEM: return PyObject_GetItem(args[0], args[1]);
@@ -650,7 +667,7 @@ static PyObject *quiet_call(Thread *t, Site *s, PyObject *const *args, size_t nf
     f->site = s; f->start = f->child = f->overhead = 0; f->path = -1; f->user = 1; f->children = f->opaque = 0;
     f->level = mine ? f[-1].level + 1 : 1;
     f->serial = serial; f->returned = NULL;
-    PyObject *result = PyObject_Vectorcall(args[0], args + 1, nf - 1, names);
+    PyObject *result = call(t, args[0], args + 1, nf - 1, names);
     if (mine < t->depth && t->stack[mine].serial == serial && !t->stack[mine].start) { /* nothing was told in it */
         t->depth = mine;
         s->calls++;
@@ -669,8 +686,7 @@ static PyObject *call_call(PyObject *self, PyObject *const *args, size_t nf, PyO
     PyObject *result;
     if (s->quiet == QUIET && (s->calls & (QUIET - 1)) && recording && !t->busy && PyVectorcall_NARGS(nf) > 0 &&
         PyFunction_Check(args[0]) && is_user_file(s, ((PyCodeObject *)PyFunction_GET_CODE(args[0]))->co_filename) &&
-        t->depth && t->depth < t->room && t->stack[t->depth - 1].user && !deepest && !traced_memory && !t->interrupt[0] &&
-        has_stack(t))
+        t->depth && t->depth < t->room && t->stack[t->depth - 1].user && !deepest && !traced_memory && !t->interrupt[0])
         result = quiet_call(t, s, args, nf, names);
     else result = site_call(self, args, nf, names);
     return s->quiet < QUIET || (s->calls & (MANY - 1)) ? result : tell_idle(s, args[0], result);

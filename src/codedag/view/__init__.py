@@ -1,1 +1,1 @@
-"""Show a run: as text so far; imports only ir."""
+"""Show a run: as text and as an SVG picture; imports only ir."""

@@ -2,51 +2,141 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from heapq import nsmallest
 
 from codedag.ir import Graph, Op, Plan, Report
+from codedag.view.units import function_path
 
 WIDTH = 34
+
+# Below this many times the recorder's own cost per operation, a time says more about the recorder than the program.
+RECORDER_FACTOR = 3
 
 
 @dataclass(frozen=True, slots=True)
 class HotOp:
-    """One line of the table of operations, as text."""
+    """One line of the table of operations, as text; `where` also says what tells it from its namesakes on the line."""
 
     name: str
     calls: str
     own: str
     share: str
     out: str
+    peak: str
     where: str
 
 
-HEADINGS = HotOp("operation", "calls", "self", "share", "out", "where")
+HEADINGS = HotOp("operation", "calls", "self", "share", "out", "peak", "where")
 
 
-def hot_ops(graph: Graph, most: int) -> list[HotOp]:
-    """The operations that took most time themselves, hottest first."""
-    working = [op for op in graph.ops if op.kind not in ("region", "source")]
-    total = sum(op.self_seconds for op in working) or 1.0
-    return [_line(op, total) for op in sorted(working, key=lambda op: -op.self_seconds)[:most]]
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The rows of the hottest operations, what tells namesakes apart, and how many operations are not among them."""
+
+    rows: list[int]
+    which: list[str]
+    total_seconds: float
+    left: int
+    too_fast: int
 
 
-def _line(op: Op, total: float) -> HotOp:
-    share, out = f"{op.self_seconds / total:.1%}", size_text(op.out_nbytes)
-    return HotOp(op.name, str(op.count), time_text(op.self_seconds), share, out, f"{op.file}:{op.line}")
+def floor(info: object) -> float:
+    """The mean time per call below which operations of this run are not ranked, in seconds."""
+    return RECORDER_FACTOR * float(getattr(info, "recorder_seconds", 0.0))
 
 
-def hottest(graph: Graph, most: int = 20) -> list[str]:
+def ranking(graph: Graph, most: int, floor_seconds: float = 0.0) -> Ranking:
+    """The operations that took most time themselves, hottest first, without those that are too fast to be measured."""
+    ops = graph.op_columns
+    working = [row for row, kind in enumerate(ops.kind) if kind not in ("region", "source")]
+    ranked = [row for row in working if ops.self_seconds[row] >= floor_seconds * ops.count[row]]
+    rows = nsmallest(most, ranked, key=lambda row: (-ops.self_seconds[row], row))
+    total = sum(ops.self_seconds[row] for row in working) or 1.0
+    return Ranking(rows, _which(graph, rows), total, len(ranked) - len(rows), len(working) - len(ranked))
+
+
+def hot_ops(graph: Graph, most: int, floor_seconds: float = 0.0) -> list[HotOp]:
+    """The lines of the table of the hottest operations."""
+    return _lines(graph, ranking(graph, most, floor_seconds))
+
+
+def _lines(graph: Graph, found: Ranking) -> list[HotOp]:
+    ops = graph.ops
+    return [_line(ops[row], which, found.total_seconds) for row, which in zip(found.rows, found.which, strict=True)]
+
+
+def _line(op: Op, which: str, total: float) -> HotOp:
+    share, out, peak = f"{op.self_seconds / total:.1%}", size_text(op.out_nbytes), getattr(op, "peak_nbytes", 0)
+    where = f"{op.where} {which}" if which else op.where
+    return HotOp(op.name, str(op.count), time_text(op.self_seconds), share, out, size_text(peak) if peak else "", where)
+
+
+def _which(graph: Graph, rows: list[int]) -> list[str]:
+    """What tells each of these operations from those with its name on its line; nothing if there are none."""
+    ops = graph.op_columns
+    namesakes: dict[tuple[str, str, int], list[int]] = {}
+    for row in rows:
+        namesakes.setdefault((ops.name[row], ops.file[row], ops.line[row]), []).append(row)
+    said = {row: words for group in namesakes.values() for row, words in zip(group, _apart(graph, group), strict=True)}
+    return [said[row] for row in rows]
+
+
+def _apart(graph: Graph, rows: list[int]) -> list[str]:
+    ops = graph.op_columns
+    if len(rows) == 1:
+        return [""]
+    facts = (
+        _functions_apart([function_path(ops.context[row], ops.name[row]) for row in rows]),
+        [f"column {ops.col[row]}" for row in rows],
+        [ops.in_sig[row] for row in rows],
+        [f"-> {ops.out_sig[row]}" for row in rows],
+    )
+    telling = [fact for fact in facts if len(set(fact)) > 1]
+    words = [", ".join(filter(None, each)) for each in zip(*telling, strict=True)] if telling else [""] * len(rows)
+    same = {word for word, times in Counter(words).items() if times > 1 or not word}
+    return [
+        f"({', '.join(filter(None, [word, f'op {ops.id[row]}' if word in same else '']))})"
+        for row, word in zip(rows, words, strict=True)
+    ]
+
+
+def _functions_apart(paths: list[tuple[str, ...]]) -> list[str]:
+    """The functions of each path without those that all of them begin with."""
+    shared = 0
+    while all(len(path) > shared + 1 and path[shared] == paths[0][shared] for path in paths):
+        shared += 1
+    return ["in " + "/".join(path[shared:]) if path[shared:] else "" for path in paths]
+
+
+def hottest(graph: Graph, most: int = 20, floor_seconds: float = 0.0) -> list[str]:
     """The table of the hottest operations as plain text."""
-    found = hot_ops(graph, most)
-    if not found:
-        return ["no operation that moves data was seen"]
-    lines = []
-    for op in (HEADINGS, *found):
-        name = op.name if len(op.name) <= WIDTH else "..." + op.name[-(WIDTH - 3) :]
-        lines.append(f"{name:{WIDTH}} {op.calls:>8} {op.own:>10} {op.share:>6} {op.out:>9}  {op.where}")
-    left = sum(op.kind not in ("region", "source") for op in graph.ops) - most
-    return lines + ([f"... and {left} more"] if left > 0 else [])
+    found = ranking(graph, most, floor_seconds)
+    table = [HEADINGS, *_lines(graph, found)] if found.rows else []
+    return [_row(op, table) for op in table] + below(found, floor_seconds)
+
+
+def has_peaks(lines: list[HotOp]) -> bool:
+    """Whether any operation has a measured peak; without one the column is left out."""
+    return any(op.peak for op in lines if op is not HEADINGS)
+
+
+def _row(op: HotOp, lines: list[HotOp]) -> str:
+    name = op.name if len(op.name) <= WIDTH else "..." + op.name[-(WIDTH - 3) :]
+    peak = f" {op.peak:>9}" if has_peaks(lines) else ""
+    return f"{name:{WIDTH}} {op.calls:>8} {op.own:>10} {op.share:>6} {op.out:>9}{peak}  {op.where}"
+
+
+def below(found: Ranking, floor_seconds: float) -> list[str]:
+    """The lines below the table: what it does not list, and why."""
+    lines = [f"... and {found.left} more"] if found.left else []
+    if found.too_fast:
+        many = "1 operation" if found.too_fast == 1 else f"{found.too_fast} operations"
+        verb = "is" if found.too_fast == 1 else "are"
+        fast = f"{floor_seconds * 1e6:.3g} us"
+        lines.append(f"{many} faster than {fast} {verb} not ranked (the recorder's own cost)")
+    return lines or ([] if found.rows else ["no operation that moves data was seen"])
 
 
 def moves(plan: Plan) -> list[str]:

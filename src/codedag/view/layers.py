@@ -1,0 +1,318 @@
+"""One frame laid out in layers: every edge goes down, lanes are kept free for edges that pass a layer.
+
+The usual four steps (Sugiyama): layers by longest path, lanes for long edges, an order with few crossings by
+barycentres, and places by least squares.  Everything is deterministic.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+ENTRY = -1  # the source of an edge that comes in through the top
+EXIT = -2  # the target of an edge that leaves through the bottom
+
+GAP_X = 22.0
+GAP_Y = 46.0
+LANE = 12.0
+SWEEPS = 12
+PLACINGS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something to be placed."""
+
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """An edge from the bottom of one item to the top of another; offsets are from the items' left sides.
+
+    The greater the weight, the straighter it is drawn.
+    """
+
+    source: int
+    target: int
+    source_x: float
+    target_x: float
+    weight: float = 1.0
+
+
+@dataclass(slots=True)
+class Arranged:
+    """The left upper corners of the items, the lanes of each wire from top to bottom, and the size of it all.
+
+    A lane is (x, top, bottom): the wire passes a layer at x without touching anything there.
+    """
+
+    corners: list[tuple[float, float]]
+    lanes: list[list[tuple[float, float, float]]]
+    width: float
+    height: float
+
+
+@dataclass(slots=True, eq=False)
+class _Spot:
+    """An item or a lane in its layer; x is its centre."""
+
+    width: float
+    height: float
+    item: int = -1
+    x: float = 0.0
+    place: int = 0
+    up: list[_Joint] = field(default_factory=list)
+    down: list[_Joint] = field(default_factory=list)
+
+
+#: A neighbour, where the wire meets it, where the wire meets us (both from the centre), and the weight of the wire.
+_Joint = tuple[_Spot, float, float, float]
+
+
+def arrange(items: list[Item], wires: list[Wire], widest: float) -> Arranged:
+    """The items of one connected group in layers; layers grow wider than `widest` only for a single item."""
+    levels = _levels(items, wires, widest)
+    bottom = max(levels, default=0) + 1
+    layers: list[list[_Spot]] = [[] for _ in range(bottom + 1)]
+    spots = [_Spot(item.width, item.height, index) for index, item in enumerate(items)]
+    for spot, level in zip(spots, levels, strict=True):
+        layers[level].append(spot)
+    chains = [_chain(wire, spots, levels, bottom, layers) for wire in wires]
+    _order(layers)
+    _place(layers)
+    return _result(layers, spots, chains, wires)
+
+
+# -- layers
+
+
+def _levels(items: list[Item], wires: list[Wire], widest: float) -> list[int]:
+    """A layer from 1 on for each item: below all it depends on, in a layer that has room."""
+    before: list[list[int]] = [[] for _ in items]
+    for wire in wires:
+        if wire.source != ENTRY and wire.target != EXIT:
+            before[wire.target].append(wire.source)
+    levels = [0] * len(items)
+    used: dict[int, float] = {}
+    for index, item in enumerate(items):  # items are in an order that respects the wires
+        level = 1 + max((levels[source] for source in before[index]), default=0)
+        while used.get(level, 0.0) and used[level] + item.width > widest:
+            level += 1
+        levels[index] = level
+        used[level] = used.get(level, 0.0) + item.width + GAP_X
+    _pull_down(items, wires, levels, used, widest)
+    return levels
+
+
+def _pull_down(items: list[Item], wires: list[Wire], levels: list[int], used: dict[int, float], widest: float) -> None:
+    """Moves what nothing feeds (constants, readers) down to just above its first user."""
+    fed = {wire.target for wire in wires}
+    after: list[list[int]] = [[] for _ in items]
+    for wire in wires:
+        if wire.source != ENTRY and wire.target != EXIT:
+            after[wire.source].append(wire.target)
+    for index in reversed(range(len(items))):
+        if index in fed or not after[index]:
+            continue
+        level = min(levels[target] for target in after[index]) - 1
+        if level > levels[index] and used.get(level, 0.0) + items[index].width <= widest:
+            used[levels[index]] -= items[index].width + GAP_X
+            used[level] = used.get(level, 0.0) + items[index].width + GAP_X
+            levels[index] = level
+
+
+def _chain(wire: Wire, spots: list[_Spot], levels: list[int], bottom: int, layers: list[list[_Spot]]) -> list[_Spot]:
+    """The lanes of a wire, one for each layer that it passes, joined to each other and to its ends."""
+    first = 0 if wire.source == ENTRY else levels[wire.source] + 1
+    last = bottom if wire.target == EXIT else levels[wire.target] - 1
+    lanes = [_Spot(LANE, 0.0) for _ in range(first, last + 1)]
+    for lane, level in zip(lanes, range(first, last + 1), strict=True):
+        layers[level].append(lane)
+    ends = [] if wire.source == ENTRY else [spots[wire.source]]
+    path = [*ends, *lanes, *([] if wire.target == EXIT else [spots[wire.target]])]
+    for upper, lower in pairwise(path):
+        at_upper = wire.source_x - upper.width / 2 if upper.item >= 0 else 0.0
+        at_lower = wire.target_x - lower.width / 2 if lower.item >= 0 else 0.0
+        upper.down.append((lower, at_lower, at_upper, wire.weight))
+        lower.up.append((upper, at_upper, at_lower, wire.weight))
+    return lanes
+
+
+# -- the order within each layer
+
+
+def _order(layers: list[list[_Spot]]) -> None:
+    """Orders each layer by the barycentres of its neighbours, and keeps the order with the fewest crossings."""
+    _number(layers)
+    best, kept = _crossings(layers), [list(layer) for layer in layers]
+    for sweep in range(SWEEPS):
+        downwards = sweep % 2 == 0
+        for layer in layers if downwards else reversed(layers):
+            keys = {spot: _barycentre(spot, spot.up if downwards else spot.down) for spot in layer}
+            layer.sort(key=keys.__getitem__)
+            _renumber(layer)
+        crossed = _crossings(layers)
+        if crossed < best:
+            best, kept = crossed, [list(layer) for layer in layers]
+        if not best:
+            break
+    layers[:] = kept
+    _number(layers)
+
+
+def _number(layers: list[list[_Spot]]) -> None:
+    for layer in layers:
+        _renumber(layer)
+
+
+def _renumber(layer: list[_Spot]) -> None:
+    for place, spot in enumerate(layer):
+        spot.place = place
+
+
+def _position(spot: _Spot, offset: float) -> float:
+    """A place that tells wires of one wide item apart by where they leave it."""
+    return spot.place + 0.9 * offset / spot.width
+
+
+def _barycentre(spot: _Spot, neighbours: list[_Joint]) -> float:
+    if not neighbours:
+        return float(spot.place)
+    return sum(_position(other, at) for other, at, _, _ in neighbours) / len(neighbours)
+
+
+def _crossings(layers: list[list[_Spot]]) -> int:
+    total = 0
+    for layer in layers:
+        ends = sorted((_position(spot, own), _position(other, at)) for spot in layer for other, at, own, _ in spot.down)
+        seen: list[float] = []
+        for _, target in ends:
+            total += len(seen) - bisect_left(seen, target + 1e-9)
+            insort(seen, target)
+    return total
+
+
+# -- places
+
+
+def _place(layers: list[list[_Spot]]) -> None:
+    """Centres that bring every spot close to its neighbours and keep the order and the gaps."""
+    for layer in layers:
+        _settle(layer, lambda spot: (0.0, 1.0))
+    for sweep in range(PLACINGS):
+        downwards = sweep % 2 == 0
+        for layer in layers if downwards else reversed(layers):
+            _settle(layer, _wish_up if downwards else _wish_down)
+    for layer in layers:
+        _settle(layer, _wish_both)
+
+
+def _wish_up(spot: _Spot) -> tuple[float, float]:
+    return _wish(spot, spot.up)
+
+
+def _wish_down(spot: _Spot) -> tuple[float, float]:
+    return _wish(spot, spot.down)
+
+
+def _wish_both(spot: _Spot) -> tuple[float, float]:
+    return _wish(spot, spot.up + spot.down)
+
+
+def _wish(spot: _Spot, neighbours: list[_Joint]) -> tuple[float, float]:
+    """Where a spot wants its centre, and how much: wires that pass several layers want most to be straight."""
+    if not neighbours:
+        return spot.x, 0.1
+    weights = [weight * _pull(spot, other) for other, _, _, weight in neighbours]
+    wish = sum(w * (other.x + at - own) for w, (other, at, own, _) in zip(weights, neighbours, strict=True))
+    return wish / sum(weights), sum(weights)
+
+
+def _pull(one: _Spot, other: _Spot) -> float:
+    return (1.0, 2.0, 8.0)[(one.item < 0) + (other.item < 0)]
+
+
+def _settle(layer: list[_Spot], wish: Callable[[_Spot], tuple[float, float]]) -> None:
+    """Least squares under fixed order and gaps: pooled like blocks that push each other apart."""
+    blocks: list[tuple[float, float, list[tuple[_Spot, float]]]] = []
+    shift, before = 0.0, 0.0
+    for spot in layer:
+        shift += before + spot.width / 2 if before else 0.0
+        centre, weight = wish(spot)
+        value, members = centre - shift, [(spot, shift)]
+        while blocks and blocks[-1][0] >= value:
+            above, heavier, earlier = blocks.pop()
+            value = (above * heavier + value * weight) / (heavier + weight)
+            weight, members = heavier + weight, earlier + members
+        blocks.append((value, weight, members))
+        before = spot.width / 2 + GAP_X * (1.0 if spot.item >= 0 else 0.5)
+    for value, _, members in blocks:
+        for spot, offset in members:
+            spot.x = value + offset
+
+
+# -- the result
+
+
+def _result(layers: list[list[_Spot]], spots: list[_Spot], chains: list[list[_Spot]], wires: list[Wire]) -> Arranged:
+    left = min((spot.x - spot.width / 2 for layer in layers for spot in layer), default=0.0)
+    right = max((spot.x + spot.width / 2 for layer in layers for spot in layer), default=0.0)
+    tops = _tops(layers)
+    level_of = {spot: level for level, layer in enumerate(layers) for spot in layer}
+    height = [max((spot.height for spot in layer), default=0.0) for layer in layers]
+
+    def lane(spot: _Spot) -> tuple[float, float, float]:
+        level = level_of[spot]
+        return spot.x - left, tops[level], tops[level] + height[level]
+
+    corners = [(spot.x - spot.width / 2 - left, tops[level_of[spot]]) for spot in spots]
+    lanes = [_with_tail(chain, wire, spots, lane) for chain, wire in zip(chains, wires, strict=True)]
+    return Arranged(corners, lanes, right - left, tops[-1] + height[-1])
+
+
+def _tops(layers: list[list[_Spot]]) -> list[float]:
+    """The top of each layer; the gap above grows with the number of wires that must find their way in it."""
+    tops, bottom = [0.0], 0.0
+    for level, layer in enumerate(layers[1:], 1):
+        crowd = sum(len(spot.up) for spot in layer)
+        border = level in (1, len(layers) - 1)
+        bottom = tops[-1] + max((spot.height for spot in layers[level - 1]), default=0.0)
+        if border and not crowd:
+            tops.append(bottom + 8.0)
+        else:
+            tops.append(bottom + (GAP_Y / 2 if border else GAP_Y) + min(60.0, 1.6 * max(0, crowd - 4)))
+    return tops
+
+
+def _with_tail(
+    chain: list[_Spot], wire: Wire, spots: list[_Spot], lane: Callable[[_Spot], tuple[float, float, float]]
+) -> list[tuple[float, float, float]]:
+    """The lanes of a wire, starting with the way from the bottom of a short item to the bottom of its layer."""
+    found = [lane(spot) for spot in chain]
+    if wire.source == ENTRY:
+        return found
+    source = spots[wire.source]
+    centre, top, bottom = lane(source)
+    return [(centre - source.width / 2 + wire.source_x, top + source.height, bottom), *found]
+
+
+def components(length: int, wires: Iterable[Wire]) -> list[list[int]]:
+    """The connected groups of items; all that is connected to the outside is the first group, even if empty."""
+    leader = list(range(length + 1))  # the last one stands for the outside
+
+    def find(at: int) -> int:
+        while leader[at] != at:
+            leader[at] = at = leader[leader[at]]
+        return at
+
+    for wire in wires:
+        ends = [length if end < 0 else end for end in (wire.source, wire.target)]
+        leader[find(ends[0])] = find(ends[1])
+    groups: dict[int, list[int]] = {find(length): []}
+    for at in range(length):
+        groups.setdefault(find(at), []).append(at)
+    return list(groups.values())

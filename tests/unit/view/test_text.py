@@ -1,0 +1,72 @@
+"""The table of operations: namesakes are told apart, and what the recorder cannot measure is not ranked."""
+
+from __future__ import annotations
+
+import pytest
+
+from codedag.ir import Graph, Op
+from codedag.view import text
+
+
+def _op(id_: int, seconds: float, context: str = "main", count: int = 1, name: str = "np.std", **more: object) -> Op:
+    facts = {"kind": "call", "file": "a.py", "line": 6, "out_nbytes": 8, **more}
+    return Op(id=id_, name=name, context=f"{context}/{name}", count=count, self_seconds=seconds,
+              total_seconds=seconds, **facts)  # type: ignore[arg-type]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        ({"context": "main/norm"}, {"context": "main/block/norm"}, ["(in norm)", "(in block/norm)"]),
+        ({"context": "main/norm"}, {"context": "main"}, ["(in main/norm)", "(in main)"]),
+        ({"in_sig": "f8[3]"}, {"in_sig": "f8[4]"}, ["(f8[3])", "(f8[4])"]),
+        ({"out_sig": "f8[3]"}, {"out_sig": "f8[4]"}, ["(-> f8[3])", "(-> f8[4])"]),
+        ({"col": 4}, {"col": 9}, ["(column 4)", "(column 9)"]),
+        ({}, {}, ["(op 0)", "(op 1)"]),
+        ({"line": 5}, {"line": 6}, ["", ""]),
+    ],
+)
+def test_namesakes_say_what_tells_them_apart(one, other, words):
+    graph = Graph.build([_op(0, 2.0, **one), _op(1, 1.0, **other)])
+    assert text.ranking(graph, 9).which == words
+    assert [line.where.partition(" ")[2] for line in text.hot_ops(graph, 9)] == words
+
+
+def test_three_namesakes_are_three_different_lines():
+    ops = [_op(0, 3.0, in_sig="x"), _op(1, 2.0, in_sig="x"), _op(2, 1.0, in_sig="y")]
+    assert text.ranking(Graph.build(ops), 9).which == ["(x, op 0)", "(x, op 1)", "(y)"]
+
+
+def test_what_is_faster_than_the_recorder_is_not_ranked():
+    """The mean per call decides, not the sum: a million fast calls say nothing either."""
+    ops = [_op(0, 1e-6 * 10**6, count=10**6), _op(1, 4e-6, line=7), _op(2, 2.9e-6, line=8), _op(3, 0.0, kind="region")]
+    graph = Graph.build(ops)
+    lines = text.hottest(graph, 10, floor_seconds=3e-6)
+    assert [line.split()[0] for line in lines[1:-1]] == ["np.std"]
+    assert "a.py:7" in lines[1]
+    assert lines[-1] == "2 operations faster than 3 us are not ranked (the recorder's own cost)"
+    assert len(text.hot_ops(graph, 10)) == 3
+    assert not any("not ranked" in line for line in text.hottest(graph, 10))
+
+
+def test_a_run_that_says_what_the_recorder_cost_sets_the_bar():
+    class Info:
+        recorder_seconds = 2e-6
+
+    assert text.floor(Info()) == pytest.approx(6e-6)
+    assert text.floor(object()) == 0.0
+
+
+def test_the_last_lines_say_how_many_are_left():
+    graph = Graph.build([_op(n, float(n + 1), line=n + 1) for n in range(5)])
+    assert text.hottest(graph, 2)[-1] == "... and 3 more"
+    assert text.hottest(graph, 5)[-1].endswith("a.py:1")
+    assert text.hottest(Graph.build([])) == ["no operation that moves data was seen"]
+
+
+def test_there_is_a_column_of_peaks_only_if_one_was_measured():
+    graph = Graph.build([_op(0, 1.0)])
+    assert "peak" not in text.hottest(graph)[0]
+    table = [text.HEADINGS, text.HotOp("f", "1", "1 s", "1%", "8 B", "5.0 kB", "a.py:1")]
+    assert text.has_peaks(table)
+    assert not text.has_peaks([text.HEADINGS])
