@@ -32,6 +32,15 @@ def test_truth_programs_have_one_graph():
     assert len(graphs) >= 50
 
 
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("name", ["truth_fresh", "truth_fresh_objects", "truth_fresh_arrays", "truth_fresh_torch"])
+def test_fresh_programs_have_one_graph(name: str):
+    path = TRUTH.with_name(f"{name}.py")
+    names = list(runs.Loaded(path, runs._site).module.FLOW)
+    graphs = runs.same_everywhere(path, names, np.random.default_rng(1).random((16, 16), dtype=np.float32))
+    assert len(graphs) >= 35
+
+
 @pytest.mark.filterwarnings("ignore:the matrix subclass", "ignore:Sparse")
 def test_memory_programs_have_one_graph_and_the_right_one():
     module = runs.Loaded(MEMORY, runs._site).module

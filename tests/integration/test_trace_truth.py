@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ def _load(program: Program, file: Path) -> Any:
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
         exec(program.load(str(file), file.read_bytes()), module.__dict__)
     return module
 

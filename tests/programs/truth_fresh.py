@@ -6,6 +6,7 @@ Where experts may differ, a comment says why the pair stands as it does.
 import contextlib
 import functools
 import heapq
+import io
 import itertools
 import logging
 import operator
@@ -217,7 +218,7 @@ def recursion(a):
     return np.exp(descend(a, 3))
 
 
-@flows("sqrt>sum", "sum>add", "add>add", "add>exp")
+@flows("sqrt>getitem", "getitem>getitem", "getitem>sum", "sum>add", "add>add", "add>exp")
 def recursion_over_halves(a):
     def total(x):
         if x.shape[0] == 4:
@@ -450,7 +451,7 @@ def yield_from(a):
 @flows("sqrt>mean", "mean>add", "add>add", "add>exp")
 def generator_expression(a):
     total = 0.0
-    for m in (np.sqrt(a + i).mean() for i in range(3)):
+    for m in (np.sqrt(a).mean() for _ in range(3)):
         total = total + m
     return np.exp(total)
 
@@ -520,10 +521,10 @@ def iterator_protocol(a):
     return np.concatenate([np.exp(x) for x in Counter(a)])
 
 
-@flows("sqrt>exp")
+@flows("frombuffer>exp", "exp>sum")
 def iter_with_sentinel(a):
-    waiting = [None, np.sqrt(a), np.sqrt(a)]
-    return [np.exp(x) for x in iter(waiting.pop, None)]
+    file = io.BytesIO(bytes(64))
+    return [np.exp(np.frombuffer(part, np.uint8)).sum() for part in iter(lambda: file.read(16), b"")]
 
 
 @flows("sqrt>exp", absent=["sin>exp"])

@@ -4,7 +4,7 @@ import io
 
 import cv2
 import numpy as np
-from PIL import Image, ImageEnhance, ImageFilter, ImageOps
+from PIL import Image, ImageDraw, ImageEnhance, ImageFilter, ImageOps
 from scipy import fft, ndimage, signal
 
 FLOW = {}
@@ -33,7 +33,7 @@ def chain_of_views(a):
 @flows("sqrt>getitem", "argsort>getitem", "getitem>exp", nbytes={"getitem>exp": 1024})
 def fancy_index(a):
     b = np.sqrt(a)
-    order = np.argsort(a[:, 0])
+    order = np.argsort(a.sum(axis=1))
     return np.exp(b[order])
 
 
@@ -105,8 +105,11 @@ def two_outputs(a):
     return np.exp(q), np.cos(r)
 
 
-@flows("empty_like>multiply", "multiply>add", "add>multiply", "add>exp")
+@flows(
+    "empty_like>multiply", "empty_like>add", "multiply>add", "add>multiply", "add>add", "multiply>multiply", "add>exp"
+)
 def ping_pong(a):
+    # What is overwritten counts as an input, as with every out=.
     x, y = np.empty_like(a), np.empty_like(a)
     np.multiply(a, 1, out=x)
     for _ in range(2):
@@ -115,7 +118,7 @@ def ping_pong(a):
     return np.exp(y)
 
 
-@flows("sqrt>add", "arange>add", "add>exp")
+@flows("sqrt>add", "arange>getitem", "getitem>add", "add>exp")
 def broadcast(a):
     return np.exp(np.sqrt(a) + np.arange(16)[:, None])
 
@@ -209,7 +212,7 @@ def histogram(a):
 @flows("zeros>getitem", "getitem>setitem", "setitem>getitem", "getitem>sum", "sqrt>setitem")
 def structured_field(a):
     table = np.zeros(16, [("x", "f4"), ("y", "i4")])
-    table["x"][:] = np.sqrt(a[0])
+    table["x"][:] = np.sqrt(a.mean(axis=0))
     return table["x"].sum()
 
 
@@ -218,7 +221,7 @@ def masked_array(a):
     return np.exp(np.ma.masked_less(np.sqrt(a), 0.5).filled(0))
 
 
-@flows("sqrt>setitem", "setitem>exp", "sin>cos")
+@flows("sqrt>setitem", "setitem>getitem", "getitem>exp", "sin>cos")
 def array_of_objects(a):
     box = np.empty(2, object)
     box[0] = np.sqrt(a)
@@ -226,7 +229,7 @@ def array_of_objects(a):
     return np.exp(box[0]), np.cos(other[0])
 
 
-@flows("sqrt>add", "add>add", "add>exp")
+@flows("sqrt>mul", "mul>add", "add>mul", "add>exp")
 def exponential_average(a):
     mean = np.sqrt(a)
     for _ in range(3):
@@ -332,7 +335,7 @@ def scipy_output(a):
     return np.exp(out)
 
 
-@flows("gt>label", "label>bincount")
+@flows("gt>label", "label>ravel", "ravel>bincount")
 def scipy_label(a):
     labels, _ = ndimage.label(a > 0.5)
     return np.bincount(labels.ravel())
@@ -421,9 +424,9 @@ def pil_file(a):
     return np.asarray(Image.open(file).convert("RGB")).mean()
 
 
-@flows("fromarray>mirror", "mirror>autocontrast", "autocontrast>Brightness", "enhance>array", "array>mean")
+@flows("fromarray>mirror", "mirror>autocontrast", "autocontrast>enhance", "enhance>array", "array>mean")
 def pil_operations(a):
-    # Debatable: Brightness(image) only stores its image; enhance makes the new one.
+    # Debatable: Brightness(image) also averages its image; what it keeps is read by enhance, which makes the new one.
     image = ImageOps.autocontrast(ImageOps.mirror(Image.fromarray(picture(a))))
     return np.array(ImageEnhance.Brightness(image).enhance(1.5)).mean()
 
@@ -439,6 +442,15 @@ def pil_paste(a):
     canvas = Image.new("RGB", (32, 32))
     canvas.paste(Image.fromarray(picture(a)), (4, 4))
     return np.asarray(canvas).mean()
+
+
+@flows("fromarray>rectangle", "rectangle>line", "line>asarray", absent=["fromarray>asarray"])
+def pil_draws(a):
+    image = Image.fromarray(picture(a))
+    draw = ImageDraw.Draw(image)
+    draw.rectangle((1, 1, 4, 4), fill=(255, 0, 0))
+    draw.line((0, 0, 9, 9))
+    return np.asarray(image)
 
 
 @flows("fromarray>split", "split>merge", "merge>asarray")

@@ -84,7 +84,8 @@ def out_argument(a):
     return torch.exp(out)
 
 
-@flows("empty>sqrt", "sqrt>exp", "exp>sum")
+# The second round overwrites what exp has read: exp>sqrt and sqrt>sqrt are carried.
+@flows("empty>sqrt", "sqrt>exp", "exp>sum", "exp>sqrt", "sqrt>sqrt")
 def out_used_in_a_loop(a):
     out, t = torch.empty(16, 16), torch.from_numpy(a)
     results = []
@@ -125,7 +126,7 @@ def item(a):
     return (t * t.sum().item()).exp()
 
 
-@flows("relu>exp")
+@flows("relu>to", "to>cpu", "cpu>exp")
 def device_and_dtype_stay(a):
     t = torch.relu(torch.from_numpy(a))
     t = t.to(torch.float32).cpu()
@@ -321,8 +322,9 @@ class Backwards(Sampler):
         return self.n
 
 
-@flows("sqrt>from_numpy", "from_numpy>__next__", "__next__>mean")
+@flows("sqrt>from_numpy", "from_numpy>mean")
 def loader_with_sampler(a):
+    # Without batches the loader hands the very tensors on.
     photos = Photos(a)
     loader = DataLoader(Subset(photos, [0, 1, 2]), sampler=Backwards(3), batch_size=None)
     return [item["image"].mean() for item in loader]
@@ -335,7 +337,7 @@ def loader_of_tensors(a):
     return [batch.mean() for (batch,) in DataLoader(data, batch_size=4)]
 
 
-@flows("__next__>__call__", "__call__>cross_entropy", "cross_entropy>backward", absent=["backward>__call__"])
+@flows("__next__>__call__", "__next__>cross_entropy", "__call__>cross_entropy", "cross_entropy>backward", absent=["backward>__call__"])
 def loader_and_training(a):
     data = TensorDataset(torch.from_numpy(a), torch.arange(16) % 2)
     model = nn.Linear(16, 2)

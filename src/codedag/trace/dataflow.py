@@ -79,7 +79,9 @@ def classify(of: type, user_files: set[str]) -> int:
     module = sys.modules.get(of.__module__)
     if getattr(module, "__file__", None) in user_files:
         return USER
-    return LIBRARY if of.__dictoffset__ and not issubclass(of, type | BaseException | types.FunctionType) else IGNORED
+    if module is None or issubclass(of, type | BaseException | types.FunctionType):
+        return IGNORED
+    return LIBRARY if of.__dictoffset__ else IGNORED
 
 
 def _has_memory(of: type) -> bool:
@@ -103,7 +105,7 @@ class Dataflow:
         self._clock = 0
         self._objects: dict[int, tuple[Any, int, int, int]] = {}  # id -> weak reference, operation, when, memory
         self._buffers: dict[int, Buffer] = {}
-        self._shared: dict[int, Any] = {}  # tensor storage pointer -> weak reference to the array that owns it
+        self._shared: dict[int, tuple[Any, int]] = {}  # tensor storage pointer -> the array that owns it, its memory
         self._young: dict[int, tuple[Any, int]] = {}  # id -> scalar, operation
         self._old: dict[int, tuple[Any, int]] = {}
         self._purge_at = 4096
@@ -203,8 +205,9 @@ class Dataflow:
             pointer = storage_of(value)
             if not pointer:
                 return id(value), value  # no memory of its own that another tensor could share (sparse, meta, empty)
-            owner = self._shared[pointer]() if pointer in self._shared else None
-            return (id(owner), owner) if owner is not None else (-pointer, value)
+            reference, key = self._shared.get(pointer, (None, 0))
+            owner = reference() if reference is not None else None
+            return (key, owner) if owner is not None else (-pointer, value)
         ndarray = sys.modules["numpy"].ndarray
         array = value
         while (base := _behind(ndarray.base.__get__(array))) is not None:
@@ -265,8 +268,8 @@ class Dataflow:
         for value, kind in inputs:
             if kind == ARRAY and pointer and address_of(value) == pointer:
                 key, owner = self._root(value, ARRAY)
-                if key == id(owner):
-                    self._shared[pointer] = weakref.ref(owner)
+                if key > 0:  # else the array itself is memory of a tensor
+                    self._shared[pointer] = (weakref.ref(owner), key)
 
     def maker(self, leaf: Leaf) -> int:
         """The operation that made this very object, or -1."""
@@ -282,7 +285,7 @@ class Dataflow:
             if key in self._buffers:
                 self._buffer(key, reference())  # memory whose first owner is gone goes to one that lives
         self._buffers = {k: b for k, b in self._buffers.items() if b.owner() is not None}
-        self._shared = {k: owner for k, owner in self._shared.items() if owner() is not None}
+        self._shared = {k: shared for k, shared in self._shared.items() if shared[0]() is not None}
         self._purge_at = max(4096, 2 * (len(self._objects) + len(self._shared)))
 
 

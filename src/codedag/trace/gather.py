@@ -198,6 +198,7 @@ class Gatherer:
         if not failed and call.habits & habits.CALLS and self._is_called_later(path, call, total, own):
             return
         inputs, held = self._inputs(call)
+        held = _distinct(held)
         outputs = self._leaves_of(result)
         later = -1 if failed else self._later(call, outputs)
         if later == _HANDED_OUT or self._moves_nothing(call, inputs, held, outputs, returned):
@@ -205,11 +206,11 @@ class Gatherer:
             site.nanoseconds += total
             return
         inputs = _distinct(held + inputs)
-        if not failed and self._passes_on(path, call, inputs, outputs, returned):
+        written = [] if failed else self._written(call, inputs, held)
+        if not failed and not written and self._passes_on(path, call, inputs, outputs, returned):
             self._drove(path, call, total, own, returned)
             return
         with self._lock:
-            written = [] if failed else self._written(call, inputs, held)
             template = self._template_of(path, call, inputs, bool(written) or failed)
             if path in self._frozen and template.count:
                 for leaf in outputs:
@@ -500,7 +501,7 @@ def _unfolded(function: Any) -> Any:
 
 
 def _distinct(leaves: list[Leaf]) -> list[Leaf]:
-    return list({id(leaf[0]): leaf for leaf in reversed(leaves)}.values())[::-1]
+    return list({id(leaf[0]): leaf for leaf in leaves}.values())
 
 
 def _reference(value: Any) -> Callable[[], Any] | None:

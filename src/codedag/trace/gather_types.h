@@ -221,14 +221,14 @@ static int take(PyObject *module, const char *name, PyObject **where) { return (
 
 static int take_helpers(Gatherer *g) {
     PyObject *dataflow = PyImport_ImportModule("codedag.trace.dataflow"), *names = PyImport_ImportModule("codedag.trace.names");
-    PyObject *gather = PyImport_ImportModule("codedag.trace.gather");
-    int done = !dataflow || !names || !gather || take(dataflow, "classify", &g->classify) < 0 ||
+    PyObject *habits = PyImport_ImportModule("codedag.trace.habits"), *functools = PyImport_ImportModule("functools");
+    int done = !dataflow || !names || !habits || !functools || take(dataflow, "classify", &g->classify) < 0 ||
                take(dataflow, "nbytes", &g->nbytes) < 0 || take(dataflow, "signature", &g->signature) < 0 ||
                take(dataflow, "open_shapes", &g->open_shapes) < 0 || take(dataflow, "layout_of", &g->layout_of) < 0 ||
                take(dataflow, "address_of", &g->address_of) < 0 || take(dataflow, "array_samples", &g->samples) < 0 ||
                take(names, "bound_to", &g->bound_to) < 0 || take(names, "name_of", &g->name_of) < 0 ||
-               take(gather, "CONTAINER_METHODS", &g->container_methods) < 0 ? -1 : 0;
-    Py_XDECREF(dataflow); Py_XDECREF(names); Py_XDECREF(gather);
+               take(habits, "habits_of", &g->habits) < 0 || take(functools, "partial", &g->partial) < 0 ? -1 : 0;
+    Py_XDECREF(dataflow); Py_XDECREF(names); Py_XDECREF(habits); Py_XDECREF(functools);
     return done;
 }
 
@@ -277,8 +277,10 @@ static void gatherer_dealloc(Gatherer *g) {
     index_clear(&g->types_index); index_clear(&g->functions_index); index_clear(&g->elements_index);
     index_clear(&g->signatures_index); index_clear(&g->paths_index);
     sums_clear(&g->edges);
+    pending_clear(g);
+    free(g->pending);
     PyObject *held[] = {g->user_files, g->names, g->on_operation, g->classify, g->nbytes, g->signature, g->open_shapes,
-                        g->layout_of, g->address_of, g->bound_to, g->name_of, g->samples, g->container_methods,
+                        g->layout_of, g->address_of, g->bound_to, g->name_of, g->samples, g->habits, g->partial,
                         g->odd_sites, g->word_numbers};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++) Py_XDECREF(held[i]);
     Py_TYPE(g)->tp_free((PyObject *)g);
@@ -319,7 +321,7 @@ static struct PyModuleDef definition = {
     .m_methods = functions};
 
 static int ready(void) {
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         if (!(kinds[i] = PyUnicode_InternFromString(KIND_TEXT[i]))) return -1;
     return (s_out = PyUnicode_InternFromString("out")) && (s_dst = PyUnicode_InternFromString("dst")) &&
            (s_kind = PyUnicode_InternFromString("kind")) && (s_calls = PyUnicode_InternFromString("calls")) &&

@@ -279,10 +279,12 @@ static PyObject *base_of(PyObject *array) { /* borrowed: an array keeps its base
 
 /* The array or tensor that stands for the memory of an array. */
 static int find_root(Gatherer *g, Leaf *leaf) {
-    leaf->root = leaf->value;
-    for (PyObject *base; (base = base_of(leaf->root)) != NULL; leaf->root = base) {
+    leaf->root = leaf->memory = leaf->value;
+    for (PyObject *base; (base = base_of(leaf->root)) != NULL; leaf->root = leaf->memory = base) {
+        if (PyMemoryView_Check(base)) base = PyMemoryView_GET_BASE(base);
+        if (!base) break;
         int kind = kind_of(g, base);
-        if (kind == IGNORED && strcmp(Py_TYPE(base)->tp_name, "DummyArray") == 0) { /* between an array and what */
+        if (kind == LIBRARY && strcmp(Py_TYPE(base)->tp_name, "DummyArray") == 0) { /* between an array and what */
             PyObject *behind = PyObject_GetAttr(base, s_base);                      /* as_strided made of it */
             if (!behind) { PyErr_Clear(); break; }
             Py_DECREF(behind); /* the dummy keeps it */
@@ -296,7 +298,7 @@ static int find_root(Gatherer *g, Leaf *leaf) {
             leaf->root = base;
             leaf->layout.storage = behind.storage;
         }
-        if (kind != ARRAY) break;
+        if (kind != ARRAY) { leaf->memory = base; break; }
     }
     return 0;
 }
@@ -330,7 +332,7 @@ int leaves_add(Gatherer *g, PyObject *value, int kind, Leaves *out) {
     }
     Leaf *leaf = &out->at[out->n++];
     Py_INCREF(value);
-    leaf->value = leaf->root = value; leaf->kind = kind;
+    leaf->value = leaf->root = leaf->memory = value; leaf->kind = kind;
     for (Py_ssize_t i = 0; kind == TENSOR && out->before && i < out->before->n && i < FEW; i++)
         if (out->before->at[i].value == value) { *leaf = out->before->at[i]; return 0; }
     int anew = out->result == Py_None || out->result == value;
@@ -388,10 +390,36 @@ static int find_in_object(Gatherer *g, PyObject *value, Leaves *out, int depth) 
     return done;
 }
 
+static int find_held(Gatherer *g, PyObject *element, Leaves *out, int depth) {
+    int kind = kind_of(g, element);
+    if (kind < 0) return -1;
+    if (kind == USER) return 0; /* what user code does with its own is seen there */
+    if (!depth || kind != LIBRARY) return leaves_find(g, element, out, depth ? 1 : 0);
+    return --out->left < 0 ? 0 : leaves_held(g, element, out, depth - 1);
+}
+
+/* The data that an object of a library holds, and below it (depth) what such objects in it hold. */
+int leaves_held(Gatherer *g, PyObject *value, Leaves *out, int depth) {
+    PyObject *attributes = PyObject_GenericGetDict(value, NULL), *elements[WIDEST_OBJECT], *element;
+    Py_ssize_t at = 0;
+    int n = 0, done = 0;
+    if (!attributes) return refused();
+    while (PyDict_Check(attributes) && n < WIDEST_OBJECT && PyDict_Next(attributes, &at, NULL, &element)) {
+        Py_INCREF(element);
+        elements[n++] = element;
+    }
+    Py_DECREF(attributes);
+    for (int i = 0; i < n; i++) {
+        if (done == 0) done = find_held(g, elements[i], out, depth);
+        Py_DECREF(elements[i]);
+    }
+    return done;
+}
+
 int leaves_find(Gatherer *g, PyObject *value, Leaves *out, int depth) {
     out->left--;
     int kind = kind_of(g, value);
-    if (kind <= IGNORED || out->left < 0) return kind < 0 ? -1 : 0;
+    if (kind <= IGNORED || kind == LIBRARY || out->left < 0) return kind < 0 ? -1 : 0;
     switch (kind) {
     case SEQUENCE: return depth ? find_in_sequence(g, value, out, depth) : 0;
     case MAPPING: return depth ? find_in_mapping(g, value, out, depth, WIDEST, 1) : 0;
@@ -401,6 +429,8 @@ int leaves_find(Gatherer *g, PyObject *value, Leaves *out, int depth) {
         return leaves_add(g, value, kind, out);
     }
 }
+
+void leaves_again(Leaves *out) { out->left = MOST; }
 
 void leaves_begin(Leaves *out, PyObject *result, const Leaves *before) {
     out->at = out->few; out->n = 0; out->room = FEW; out->left = MOST; out->result = result; out->before = before;
