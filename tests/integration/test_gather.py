@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import threading
 import weakref
@@ -382,3 +383,72 @@ def test_bad_calls_are_refused():
         gatherer.note(1, "not noted")
     with pytest.raises(TypeError):
         _gather.Gatherer([], Names())
+
+
+# -- torch is not disturbed
+
+TRACED = """
+import numpy as np
+import torch
+
+def net(x):
+    y = torch.relu(x) * 2
+    return (y.view(-1) + 1).sum()
+
+def traced():
+    return torch.jit.trace(net, torch.ones(2, 3)).graph
+
+def mapped():
+    return torch.vmap(net)(torch.ones(4, 2, 3))
+
+def differentiated():
+    return torch.func.grad(net)(torch.ones(2, 3))
+
+def faked():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    with FakeTensorMode():
+        return net(torch.ones(2, 3)).shape
+
+def graphed():
+    from torch.fx.experimental.proxy_tensor import make_fx
+    return make_fx(net)(torch.ones(2, 3)).code
+"""
+
+
+@pytest.mark.parametrize("name", ["traced", "mapped", "differentiated", "faked", "graphed"])
+@pytest.mark.filterwarnings("ignore")
+def test_what_torch_traces_and_transforms_is_left_as_it_is(name: str, tmp_path: Path):
+    path = tmp_path / "traced_program.py"
+    path.write_text(TRACED)
+    plain: dict[str, Any] = {"__name__": "traced_program"}
+    exec(compile(TRACED, str(path), "exec"), plain)
+    expected = str(plain[name]())
+    for native in runs.SITES.values():
+        for gatherer in runs.GATHERERS.values():
+            loaded = runs.Loaded(path, native)
+            answers: list[str] = []
+            loaded.module.told = lambda answers=answers, loaded=loaded: answers.append(str(getattr(loaded.module, name)()))
+            loaded.recorded("told", gatherer=gatherer)
+            assert _without_places(answers[0]) == _without_places(expected)
+
+
+def _without_places(text: str) -> str:
+    return re.sub(r"#.*|%[\w.]+|\b\d+\b", "", text)
+
+
+def test_fields_of_tensors_are_found():
+    import torch
+
+    from codedag.trace.dataflow import nbytes, signature, tensor_samples
+
+    assert len(tensor_samples()) > 20
+    gatherer, site = _gather.Gatherer(set(), Names()), sites.make(sites.SiteInfo(0, sites.CALL, "", "f", 1, 0, 1, 0, ""))
+    path = gatherer.path(-1, site)
+    made = [torch.ones(2, 3), torch.ones(4, 6)[1:, ::2], torch.ones(1, 1, 1, 1, 1, 1, 2), torch.tensor(2), torch.ones(0, 3)]
+    made += [torch.eye(3).to_sparse(), torch.ones(3, device="meta"), torch.ones(3, dtype=torch.complex128)]
+    for tensor in made:
+        gatherer.operation(path, site, torch.relu, (tensor,), {}, tensor.clone(), 1, 1, None)
+    relus = [t for t in gatherer.templates() if t.kind == "call"]
+    told = [signature((t, 2)) for t in made]
+    assert {t.in_sig for t in relus} >= set(told[:4])
+    assert sum(t.out_nbytes for t in relus) == sum(nbytes((t, 2)) for t in made)

@@ -37,8 +37,9 @@ static Hashes hashes_of(const Leaf *leaves, Py_ssize_t n) {
 static PyObject *text_of(Gatherer *g, const Leaf *leaves, Py_ssize_t n) {
     PyObject *parts = PyList_New(0), *comma = PyUnicode_FromString(","), *text = NULL;
     for (Py_ssize_t i = 0; parts && comma && i < n; i++) {
-        PyObject *leaf = Py_BuildValue("(Oi)", leaves[i].value, leaves[i].kind);
-        PyObject *part = leaf ? PyObject_CallOneArg(g->signature, leaf) : NULL;
+        PyObject *part = leaves[i].kind == TENSOR ? tensor_text(g, &leaves[i]) : NULL;
+        PyObject *leaf = part || PyErr_Occurred() ? NULL : Py_BuildValue("(Oi)", leaves[i].value, leaves[i].kind);
+        if (leaf) part = PyObject_CallOneArg(g->signature, leaf);
         if (!part || PyList_Append(parts, part) < 0) Py_CLEAR(parts);
         Py_XDECREF(part); Py_XDECREF(leaf);
     }

@@ -332,12 +332,49 @@ def layout_of(value: Any, kind: int) -> tuple[str, Sequence[int], int] | None:
             ndarray = sys.modules["numpy"].ndarray
             dtype, shape = ndarray.dtype.__get__(value), ndarray.shape.__get__(value)
         else:
-            dtype, shape = value.dtype, value.shape
+            dtype, shape = value.dtype, _shape_of(value)
         if _INTS.issuperset(map(type, shape)):
             return _element_name(dtype), shape, int(dtype.itemsize)
     except _REFUSALS:
         pass  # a nested tensor has no shape
     return None
+
+
+def _shape_of(tensor: Any) -> Any:
+    """The shape, asked so that `torch.jit.trace` does not take the question for a part of the program."""
+    jit: Any = getattr(sys.modules.get("torch"), "_C", None)
+    state = jit._get_tracing_state() if jit is not None else None
+    if state is None:
+        return tensor.shape
+    jit._set_tracing_state(None)
+    try:
+        return tensor.shape
+    finally:
+        jit._set_tracing_state(state)
+
+
+def tensor_samples() -> list[tuple[Any, ...]]:
+    """Tensors with what torch says about each; the twin in C finds the fields that hold it.  None while torch is in a mode."""
+    torch: Any = sys.modules["torch"]
+    jit = torch._C
+    if jit._get_tracing_state() is not None or jit._len_torch_function_stack() or jit._len_torch_dispatch_stack():
+        return []
+    with torch.no_grad():
+        samples = _tensors(torch)
+    told = []
+    for t in samples:
+        storage = t.untyped_storage()
+        place = (int(t._cdata), int(storage._cdata), int(storage.data_ptr()), int(t.storage_offset()))
+        told.append((t, *place, tuple(t.shape), t.dtype))
+    return told
+
+
+def _tensors(torch: Any) -> list[Any]:
+    whole = torch.zeros(2 * 3 * 5 * 7 * 2 * 3, dtype=torch.uint8, device="cpu")
+    samples = [whole, whole[3:], whole[17:].view(11, 113)[1:], whole[40:61].view(3, 7), whole[0]]
+    samples += [whole.view(6, 35, 6), whole.view(2, 3, 35, 6), whole.view(2, 3, 5, 7, 6), whole.view(2, 3, 5, 7, 2, 3)]
+    names = ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bool", "bfloat16", "complex64")
+    return samples + [torch.zeros(n, dtype=getattr(torch, d), device="cpu") for d in names for n in (4, 300)]
 
 
 def _element_name(dtype: Any) -> str:

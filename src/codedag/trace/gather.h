@@ -78,8 +78,8 @@ typedef struct { PyTypeObject *type; PyObject *ref; int kind; uint32_t word, sou
 /* A callable, or the method `name` of a class (`of` is the class then). */
 typedef struct { PyObject *of, *ref, *name; uint32_t word; int habits; } FunctionFacts;
 
-/* An element type.  `dtype` is kept for torch's, which live for ever. */
-typedef struct { PyObject *dtype; uint32_t word; int64_t itemsize; } Element;
+/* An element type. */
+typedef struct { uint32_t word; int64_t itemsize; } Element;
 
 /* Shape, element type and memory of one array or tensor. */
 typedef struct {
@@ -89,6 +89,7 @@ typedef struct {
     int64_t nbytes;
     uintptr_t data;     /* first element */
     uintptr_t storage;  /* where the memory of the tensor behind it begins; 0 if there is no tensor */
+    int asked;          /* a tensor told this itself, which is slow: worth keeping */
 } Layout;
 
 /* A data object found in the values of an operation. */
@@ -148,14 +149,14 @@ typedef struct { PyObject *site; int32_t parent; uint16_t depth; uint16_t frozen
 typedef struct {
     PyObject_HEAD
     PyObject *user_files, *names, *on_operation;
-    PyObject *classify, *nbytes, *signature, *open_shapes, *layout_of, *address_of, *bound_to, *name_of, *samples;
+    PyObject *classify, *nbytes, *signature, *open_shapes, *layout_of, *address_of, *bound_to, *name_of, *samples, *tensor_samples;
     PyObject *habits, *partial;
     PyObject *odd_sites;        /* template -> site, where that is not the end of its path (deep recursion) */
     PyObject *word_numbers;     /* text -> number */
     PyObject **words; size_t words_n, words_room;
     TypeFacts *types; size_t types_n, types_room; Index types_index;
     FunctionFacts *functions; size_t functions_n, functions_room; Index functions_index;
-    Element *elements; size_t elements_n, elements_room; Index elements_index;   /* torch's */
+    Element tensor_numbers[64]; /* torch's, by their number in the fields of a tensor */
     Element numbers[24];        /* numpy's own numbers in the byte order of the machine, by their type number */
     Flow flow;
     Record **blocks; size_t blocks_room; uint32_t records_n;
@@ -169,6 +170,7 @@ typedef struct {
 /* ---- values (gather_values.c) ------------------------------------------------------------------------------- */
 INTERNAL int values_ready(void);
 INTERNAL void values_trust(int yes);    /* whether fields of arrays may be read (tests say no) */
+INTERNAL PyObject *tensor_text(Gatherer *g, const Leaf *leaf); /* its signature; NULL if its fields are not known */
 INTERNAL int64_t word_number(Gatherer *g, PyObject *text);
 INTERNAL TypeFacts *type_facts(Gatherer *g, PyObject *value); /* NULL with an exception; not across Python code */
 INTERNAL int kind_of(Gatherer *g, PyObject *value);           /* -1 with an exception */

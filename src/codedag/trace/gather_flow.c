@@ -133,7 +133,7 @@ static int buffer_begin(Flow *f, uint64_t key, PyObject *owner, uint32_t writer)
 }
 
 static void keep_layout(Made *made, const Leaf *leaf) {
-    if (leaf->kind != TENSOR || !leaf->layout.storage) { free(made->layout); made->layout = NULL; return; }
+    if (leaf->kind != TENSOR || !leaf->layout.storage || !leaf->layout.asked) { free(made->layout); made->layout = NULL; return; }
     if (!made->layout) made->layout = malloc(sizeof *made->layout);
     if (made->layout) *made->layout = leaf->layout; /* without memory it is asked again */
 }

@@ -226,6 +226,7 @@ static int take_helpers(Gatherer *g) {
                take(dataflow, "nbytes", &g->nbytes) < 0 || take(dataflow, "signature", &g->signature) < 0 ||
                take(dataflow, "open_shapes", &g->open_shapes) < 0 || take(dataflow, "layout_of", &g->layout_of) < 0 ||
                take(dataflow, "address_of", &g->address_of) < 0 || take(dataflow, "array_samples", &g->samples) < 0 ||
+               take(dataflow, "tensor_samples", &g->tensor_samples) < 0 ||
                take(names, "bound_to", &g->bound_to) < 0 || take(names, "name_of", &g->name_of) < 0 ||
                take(habits, "habits_of", &g->habits) < 0 || take(functools, "partial", &g->partial) < 0 ? -1 : 0;
     Py_XDECREF(dataflow); Py_XDECREF(names); Py_XDECREF(habits); Py_XDECREF(functools);
@@ -268,19 +269,18 @@ static void gatherer_dealloc(Gatherer *g) {
     for (size_t i = 0; i < g->words_n; i++) Py_DECREF(g->words[i]);
     for (size_t i = 0; i < g->types_n; i++) Py_XDECREF(g->types[i].ref);
     for (size_t i = 0; i < g->functions_n; i++) { Py_DECREF(g->functions[i].ref); Py_XDECREF(g->functions[i].name); }
-    for (size_t i = 0; i < g->elements_n; i++) Py_DECREF(g->elements[i].dtype);
     for (size_t i = 0; i < g->signatures_n; i++) Py_DECREF(g->signatures[i].text);
     for (size_t i = 0; i < g->paths_n; i++) Py_DECREF(g->paths[i].site);
     for (size_t i = 0; i * BLOCK < g->records_n; i++) free(g->blocks[i]);
-    free(g->words); free(g->types); free(g->functions); free(g->elements); free(g->signatures); free(g->paths);
+    free(g->words); free(g->types); free(g->functions); free(g->signatures); free(g->paths);
     free(g->blocks); free(g->slots);
-    index_clear(&g->types_index); index_clear(&g->functions_index); index_clear(&g->elements_index);
+    index_clear(&g->types_index); index_clear(&g->functions_index);
     index_clear(&g->signatures_index); index_clear(&g->paths_index);
     sums_clear(&g->edges);
     pending_clear(g);
     free(g->pending);
     PyObject *held[] = {g->user_files, g->names, g->on_operation, g->classify, g->nbytes, g->signature, g->open_shapes,
-                        g->layout_of, g->address_of, g->bound_to, g->name_of, g->samples, g->habits, g->partial,
+                        g->layout_of, g->address_of, g->bound_to, g->name_of, g->samples, g->tensor_samples, g->habits, g->partial,
                         g->odd_sites, g->word_numbers};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++) Py_XDECREF(held[i]);
     Py_TYPE(g)->tp_free((PyObject *)g);
