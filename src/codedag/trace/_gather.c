@@ -228,6 +228,7 @@ static int only_stores(Gatherer *g, const Operation *o) {
         int kind = kind_of(g, o->args[o->site_kind == SITE_SETITEM]);
         return kind < 0 ? -1 : kind == SEQUENCE || kind == MAPPING;
     }
+    if (o->habits & LOOKS && !o->called.own) return 1;
     PyObject *where = o->habits & PUTS && o->called.own ? o->called.own
                       : o->habits & PLACES && every(o)  ? o->args[0]
                       : PyType_Check(o->function)       ? o->result : NULL;

@@ -20,6 +20,7 @@ from typing import Any
 IGNORED, ARRAY, TENSOR, SEQUENCE, MAPPING, OBJECT, SCALAR, USER, LIBRARY = range(9)
 HELD_SCALARS = 8_192  # the newest ones, up to twice as many
 _WIDEST = 256  # elements looked at per container
+_SHORT = 32  # containers up to this length are looked through; of longer ones four elements show whether they hold data
 _WIDEST_OBJECT = 64  # attributes looked at per user object
 _MOST = 4_096  # values looked at per operation
 _DEEPEST = 3
@@ -127,7 +128,7 @@ class Dataflow:
         if kind in (IGNORED, LIBRARY) or out.left < 0:
             return
         if kind in (SEQUENCE, MAPPING, USER):
-            if depth:
+            if depth and self._may_hold_data(value, kind, depth):
                 for element in self._inside(value, kind):
                     self.leaves(element, out, depth - 1)
         elif type(value) is not float or self._scalar_producer(value) >= 0:
@@ -149,11 +150,21 @@ class Dataflow:
                 return list(islice(object.__getattribute__(value, "__dict__").values(), _WIDEST_OBJECT))
             except _REFUSALS:
                 return []  # it has slots only
+        base: Any = list if isinstance(value, list) else tuple
+        return list(islice(dict.values(value) if kind == MAPPING else base.__iter__(value), _WIDEST))
+
+    def _may_hold_data(self, value: Any, kind: int, depth: int) -> bool:
+        if kind == USER:
+            return True
         base: Any = dict if kind == MAPPING else list if isinstance(value, list) else tuple
-        elements = list(islice(dict.values(value) if kind == MAPPING else base.__iter__(value), _WIDEST))
-        if base.__len__(value) > 8 and self.kind(elements[0]) == IGNORED:
-            return []  # a long list of plain numbers or texts
-        return elements
+        n = base.__len__(value)
+        if n <= _SHORT:
+            return True
+        sample = list(islice(dict.values(value), 4)) if kind == MAPPING else [base.__getitem__(value, i) for i in (0, 1, n // 2, n - 1)]
+        found = Leaves()
+        for element in sample:
+            self.leaves(element, found, depth - 1)
+        return bool(found)
 
     # -- who made it
 

@@ -364,6 +364,8 @@ class Gatherer:
         """Whether a call puts values into a container, takes them out or keeps them: that moves no data."""
         if call.site.kind in (GETITEM, SETITEM):
             return self.flow.kind(call.args[call.site.kind == SETITEM]) in (SEQUENCE, MAPPING)
+        if call.habits & habits.LOOKS and call.own is None:
+            return True
         if call.habits & habits.PUTS and call.own is not None:
             return self.flow.kind(call.own) in _HOLDERS
         if call.habits & habits.PLACES and call.args:

@@ -1,9 +1,10 @@
 /* What is data?  Kinds of values, the data objects inside containers, and the layout of arrays and tensors. */
 #include "gather.h"
 
-#define DEEPEST 3           /* these four are those of dataflow.py */
+#define DEEPEST 3           /* these five are those of dataflow.py */
 #define WIDEST 256
 #define WIDEST_OBJECT 64
+#define SHORT 32
 #define MOST 4096
 
 static PyObject *s_dtype, *s_shape, *s_itemsize, *s_storage_offset, *s_data_ptr, *s_base, *s_torch;
@@ -482,40 +483,59 @@ static int find_among(Gatherer *g, PyObject **elements, int n, Leaves *out, int 
     return done;
 }
 
-static int is_plain(Gatherer *g, Py_ssize_t length, PyObject *first) { /* a long list of plain numbers or texts */
-    if (length <= 8) return 0;
-    int kind = kind_of(g, first);
-    return kind < 0 ? -1 : kind == IGNORED;
+/* Whether one of four elements of a long container holds data. */
+static int sample_holds(Gatherer *g, PyObject **elements, int n, int depth) {
+    Leaves found;
+    leaves_begin(&found, NULL, NULL);
+    int done = find_among(g, elements, n, &found, depth);
+    int some = found.n > 0;
+    leaves_end(&found);
+    return done < 0 ? -1 : some;
+}
+
+static PyObject *element_of(PyObject *sequence, Py_ssize_t i) { /* a new reference */
+    PyObject *element = PyList_Check(sequence) ? PyList_GET_ITEM(sequence, i) : PyTuple_GET_ITEM(sequence, i);
+    Py_INCREF(element);
+    return element;
 }
 
 static int find_in_sequence(Gatherer *g, PyObject *value, Leaves *out, int depth) {
-    int list = PyList_Check(value), n = 0;
-    Py_ssize_t length = list ? PyList_GET_SIZE(value) : PyTuple_GET_SIZE(value);
-    if (!length) return 0;
     PyObject *elements[WIDEST];
-    for (; n < WIDEST && n < length; n++) {
-        elements[n] = list ? PyList_GET_ITEM(value, n) : PyTuple_GET_ITEM(value, n);
-        Py_INCREF(elements[n]);
+    Py_ssize_t length = PyList_Check(value) ? PyList_GET_SIZE(value) : PyTuple_GET_SIZE(value);
+    if (length > SHORT) {
+        Py_ssize_t places[] = {0, 1, length / 2, length - 1};
+        for (int i = 0; i < 4; i++) elements[i] = element_of(value, places[i]);
+        int holds = sample_holds(g, elements, 4, depth);
+        if (holds <= 0) return holds;
+        length = PyList_Check(value) ? PyList_GET_SIZE(value) : length; /* looking may have run code that changes it */
     }
-    int plain = is_plain(g, length, elements[0]);
-    if (plain) { for (int i = 0; i < n; i++) Py_DECREF(elements[i]); return plain < 0 ? -1 : 0; }
+    int n = 0;
+    for (; n < WIDEST && n < length; n++) elements[n] = element_of(value, n);
     return find_among(g, elements, n, out, depth);
 }
 
-static int find_in_mapping(Gatherer *g, PyObject *value, Leaves *out, int depth, int widest, int skips_plain) {
-    PyObject *elements[WIDEST], *element;
+static int values_of(PyObject *mapping, PyObject **elements, int most) {
+    PyObject *element;
     Py_ssize_t at = 0;
     int n = 0;
-    while (n < widest && PyDict_Next(value, &at, NULL, &element)) { Py_INCREF(element); elements[n++] = element; }
-    int plain = n && skips_plain ? is_plain(g, PyDict_GET_SIZE(value), elements[0]) : 0;
-    if (plain) { for (int i = 0; i < n; i++) Py_DECREF(elements[i]); return plain < 0 ? -1 : 0; }
-    return find_among(g, elements, n, out, depth);
+    while (n < most && PyDict_Next(mapping, &at, NULL, &element)) { Py_INCREF(element); elements[n++] = element; }
+    return n;
+}
+
+static int find_in_mapping(Gatherer *g, PyObject *value, Leaves *out, int depth) {
+    PyObject *elements[WIDEST];
+    if (PyDict_GET_SIZE(value) > SHORT) {
+        int holds = sample_holds(g, elements, values_of(value, elements, 4), depth);
+        if (holds <= 0) return holds;
+    }
+    return find_among(g, elements, values_of(value, elements, WIDEST), out, depth);
 }
 
 static int find_in_object(Gatherer *g, PyObject *value, Leaves *out, int depth) {
     PyObject *attributes = PyObject_GenericGetDict(value, NULL);
     if (!attributes) return refused(); /* it has slots only */
-    int done = PyDict_Check(attributes) ? find_in_mapping(g, attributes, out, depth, WIDEST_OBJECT, 0) : 0;
+    PyObject *elements[WIDEST_OBJECT];
+    int done = PyDict_Check(attributes) ? find_among(g, elements, values_of(attributes, elements, WIDEST_OBJECT), out, depth) : 0;
     Py_DECREF(attributes);
     return done;
 }
@@ -530,14 +550,9 @@ static int find_held(Gatherer *g, PyObject *element, Leaves *out, int depth) {
 
 /* The data that an object of a library holds, and below it (depth) what such objects in it hold. */
 int leaves_held(Gatherer *g, PyObject *value, Leaves *out, int depth) {
-    PyObject *attributes = PyObject_GenericGetDict(value, NULL), *elements[WIDEST_OBJECT], *element;
-    Py_ssize_t at = 0;
-    int n = 0, done = 0;
+    PyObject *attributes = PyObject_GenericGetDict(value, NULL), *elements[WIDEST_OBJECT];
     if (!attributes) return refused();
-    while (PyDict_Check(attributes) && n < WIDEST_OBJECT && PyDict_Next(attributes, &at, NULL, &element)) {
-        Py_INCREF(element);
-        elements[n++] = element;
-    }
+    int n = PyDict_Check(attributes) ? values_of(attributes, elements, WIDEST_OBJECT) : 0, done = 0;
     Py_DECREF(attributes);
     for (int i = 0; i < n; i++) {
         if (done == 0) done = find_held(g, elements[i], out, depth);
@@ -552,7 +567,7 @@ int leaves_find(Gatherer *g, PyObject *value, Leaves *out, int depth) {
     if (kind <= IGNORED || kind == LIBRARY || out->left < 0) return kind < 0 ? -1 : 0;
     switch (kind) {
     case SEQUENCE: return depth ? find_in_sequence(g, value, out, depth) : 0;
-    case MAPPING: return depth ? find_in_mapping(g, value, out, depth, WIDEST, 1) : 0;
+    case MAPPING: return depth ? find_in_mapping(g, value, out, depth) : 0;
     case USER: return depth ? find_in_object(g, value, out, depth) : 0;
     default:
         if (PyFloat_CheckExact(value) && !flow_scalar_known(&g->flow, value)) return 0;

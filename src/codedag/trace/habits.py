@@ -9,7 +9,12 @@ _PUTS = frozenset({
     "set_result", "register_buffer", "register_parameter", "__setattr__", "__setitem__",
 })  # fmt: skip
 #: A function that does so with its first argument.
-_PLACES = frozenset({"heappush", "heapify", "insort", "insort_left", "insort_right", "setattr", "setitem", "shuffle"})
+_PLACES = frozenset({
+    "heappush", "heappop", "heappushpop", "heapreplace", "heapify", "insort", "insort_left", "insort_right", "setattr",
+    "setitem", "shuffle",
+})  # fmt: skip
+#: A function that looks at an object and at none of its elements.
+_LOOKS = frozenset({"len", "isinstance", "id", "hasattr", "callable", "iter"})
 #: A function that returns nothing and writes its first argument.  Others only read: print, assert_allclose, savetxt.
 _WRITES = frozenset({
     "copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "at", "shuffle", "setfield", "setitem",
@@ -25,8 +30,11 @@ _WORKS = frozenset({"backward"})
 #: A function that calls its first argument with the others, later or elsewhere.
 _CALLS = frozenset({"map", "starmap", "submit", "imap", "imap_unordered"})
 
-PUTS, PLACES, WRITES, KEEPS, WORKS, CALLS = 1, 2, 4, 8, 16, 32
-_HABITS = ((PUTS, _PUTS), (PLACES, _PLACES), (WRITES, _WRITES), (KEEPS, _KEEPS), (WORKS, _WORKS), (CALLS, _CALLS))
+PUTS, PLACES, WRITES, KEEPS, WORKS, CALLS, LOOKS = 1, 2, 4, 8, 16, 32, 64
+_HABITS = (
+    (PUTS, _PUTS), (PLACES, _PLACES), (WRITES, _WRITES), (KEEPS, _KEEPS), (WORKS, _WORKS), (CALLS, _CALLS),
+    (LOOKS, _LOOKS),
+)  # fmt: skip
 
 
 def habits_of(name: object) -> int:
