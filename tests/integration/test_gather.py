@@ -427,7 +427,9 @@ def test_what_torch_traces_and_transforms_is_left_as_it_is(name: str, tmp_path: 
         for gatherer in runs.GATHERERS.values():
             loaded = runs.Loaded(path, native)
             answers: list[str] = []
-            loaded.module.told = lambda answers=answers, loaded=loaded: answers.append(str(getattr(loaded.module, name)()))
+            loaded.module.told = lambda answers=answers, loaded=loaded: answers.append(
+                str(getattr(loaded.module, name)())
+            )
             loaded.recorded("told", gatherer=gatherer)
             assert _without_places(answers[0]) == _without_places(expected)
 
@@ -442,9 +444,18 @@ def test_fields_of_tensors_are_found():
     from codedag.trace.dataflow import nbytes, signature, tensor_samples
 
     assert len(tensor_samples()) > 20
-    gatherer, site = _gather.Gatherer(set(), Names()), sites.make(sites.SiteInfo(0, sites.CALL, "", "f", 1, 0, 1, 0, ""))
+    gatherer, site = (
+        _gather.Gatherer(set(), Names()),
+        sites.make(sites.SiteInfo(0, sites.CALL, "", "f", 1, 0, 1, 0, "")),
+    )
     path = gatherer.path(-1, site)
-    made = [torch.ones(2, 3), torch.ones(4, 6)[1:, ::2], torch.ones(1, 1, 1, 1, 1, 1, 2), torch.tensor(2), torch.ones(0, 3)]
+    made = [
+        torch.ones(2, 3),
+        torch.ones(4, 6)[1:, ::2],
+        torch.ones(1, 1, 1, 1, 1, 1, 2),
+        torch.tensor(2),
+        torch.ones(0, 3),
+    ]
     made += [torch.eye(3).to_sparse(), torch.ones(3, device="meta"), torch.ones(3, dtype=torch.complex128)]
     for tensor in made:
         gatherer.operation(path, site, torch.relu, (tensor,), {}, tensor.clone(), 1, 1, None)

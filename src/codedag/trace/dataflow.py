@@ -160,7 +160,11 @@ class Dataflow:
         n = base.__len__(value)
         if n <= _SHORT:
             return True
-        sample = list(islice(dict.values(value), 4)) if kind == MAPPING else [base.__getitem__(value, i) for i in (0, 1, n // 2, n - 1)]
+        sample = (
+            list(islice(dict.values(value), 4))
+            if kind == MAPPING
+            else [base.__getitem__(value, i) for i in (0, 1, n // 2, n - 1)]
+        )
         found = Leaves()
         for element in sample:
             self.leaves(element, found, depth - 1)
@@ -384,7 +388,19 @@ def _tensors(torch: Any) -> list[Any]:
     whole = torch.zeros(2 * 3 * 5 * 7 * 2 * 3, dtype=torch.uint8, device="cpu")
     samples = [whole, whole[3:], whole[17:].view(11, 113)[1:], whole[40:61].view(3, 7), whole[0]]
     samples += [whole.view(6, 35, 6), whole.view(2, 3, 35, 6), whole.view(2, 3, 5, 7, 6), whole.view(2, 3, 5, 7, 2, 3)]
-    names = ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bool", "bfloat16", "complex64")
+    names = (
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "float32",
+        "float64",
+        "bool",
+        "bfloat16",
+        "complex64",
+    )
     return samples + [torch.zeros(n, dtype=getattr(torch, d), device="cpu") for d in names for n in (4, 300)]
 
 

@@ -6,16 +6,15 @@ This is the plain-Python twin of _gather.c, and the place to read the rules: the
 
 from __future__ import annotations
 
-import functools
 import threading
 import types
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from codedag.instrument.sites import BINARY, CALL, GETITEM, INPLACE, ITERATE, SETITEM, UNARY
 from codedag.trace import habits
+from codedag.trace.calls import Call, distinct, reference_to, seen, unfolded
 from codedag.trace.dataflow import (
     ARRAY,
     IGNORED,
@@ -33,7 +32,7 @@ from codedag.trace.dataflow import (
     open_shapes,
     signature,
 )  # fmt: skip
-from codedag.trace.names import Names, bound_to, name_of
+from codedag.trace.names import Names
 
 _HOLDERS = (IGNORED, SEQUENCE, MAPPING, USER, LIBRARY)
 _DATA = (ARRAY, TENSOR, OBJECT)
@@ -194,18 +193,18 @@ class Gatherer:
 
         One that raised has consumed its inputs, and has made and written nothing that the program could rely on.
         """
-        call = _seen(site, function, args, keywords, result)
+        call = seen(site, function, args, keywords, result)
         if not failed and call.habits & habits.CALLS and self._is_called_later(path, call, total, own):
             return
         inputs, held = self._inputs(call)
-        held = _distinct(held)
+        held = distinct(held)
         outputs = self._leaves_of(result)
         later = -1 if failed else self._later(call, outputs)
         if later == _HANDED_OUT or self._moves_nothing(call, inputs, held, outputs, returned):
             site.calls += 1
             site.nanoseconds += total
             return
-        inputs = _distinct(held + inputs)
+        inputs = distinct(held + inputs)
         written = [] if failed else self._written(call, inputs, held)
         if not failed and not written and self._passes_on(path, call, inputs, outputs, returned):
             self._drove(path, call, total, own, returned)
@@ -226,7 +225,7 @@ class Gatherer:
         if self._on_operation is not None and (count == 1 or count >= TOLD_FROM):
             self._on_operation(template)
 
-    def _template_of(self, path: int, call: _Call, inputs: list[Leaf], wrote: bool) -> Template:
+    def _template_of(self, path: int, call: Call, inputs: list[Leaf], wrote: bool) -> Template:
         name = self._names.of(call.function, iterates=call.site.kind == ITERATE)
         in_sig = ",".join(signature(leaf) for leaf in inputs)
         silent = call.site.kind == CALL and call.result is None and not call.habits & habits.WORKS
@@ -236,7 +235,7 @@ class Gatherer:
     # -- calls that move nothing, or only what others made
 
     def _moves_nothing(
-        self, call: _Call, inputs: list[Leaf], held: list[Leaf], outputs: list[Leaf], returned: Any
+        self, call: Call, inputs: list[Leaf], held: list[Leaf], outputs: list[Leaf], returned: Any
     ) -> bool:
         """Whether no data went in and none that is new came out."""
         if inputs or returned is not None:
@@ -245,7 +244,7 @@ class Gatherer:
             return False
         return all(map(self.flow.known, outputs)) or (call.site.kind == ITERATE and self._are_parts(call, outputs))
 
-    def _are_parts(self, call: _Call, outputs: list[Leaf]) -> bool:
+    def _are_parts(self, call: Call, outputs: list[Leaf]) -> bool:
         """Whether a loop took these from an array that is known: rows are views of it, single numbers its elements."""
         if type(call.function) is not _SEQUENCE_ITERATOR or any(leaf[1] != SCALAR for leaf in outputs):
             return all(self.flow.producer(leaf) >= 0 for leaf in outputs)
@@ -258,7 +257,7 @@ class Gatherer:
         return producer >= 0
 
     def _passes_on(
-        self, path: int, call: _Call, inputs: list[Leaf], outputs: list[Leaf], returned: Any
+        self, path: int, call: Call, inputs: list[Leaf], outputs: list[Leaf], returned: Any
     ) -> bool:  # fmt: skip
         """Whether all that came out was there before: inside of what went in, or made by what this call has run."""
         given = {id(value) for value in (call.own, *call.args, *call.keywords.values())}
@@ -279,17 +278,17 @@ class Gatherer:
             below = self._paths[below].parent
         return below == path
 
-    def _drove(self, path: int, call: _Call, total: int, own: int, returned: Any) -> None:
+    def _drove(self, path: int, call: Call, total: int, own: int, returned: Any) -> None:
         if returned is None:
             call.site.calls += 1
             call.site.nanoseconds += total
         else:  # a library call that did nothing but run user code
             self.region(path, call.site, call.function, (), {}, None, total, own, None)
 
-    def _is_called_later(self, path: int, call: _Call, total: int, own: int) -> bool:
+    def _is_called_later(self, path: int, call: Call, total: int, own: int) -> bool:
         """Whether a library function (`map`, `submit`) is to call another one on data: that one is the operation."""
         self._pending.pop(id(call.result), None)
-        function = _unfolded(call.args[0]) if call.args else None
+        function = unfolded(call.args[0]) if call.args else None
         if not self._is_library_function(function) or self.flow.kind(call.result) not in (IGNORED, LIBRARY):
             return False
         found = Leaves()
@@ -298,14 +297,14 @@ class Gatherer:
         if not found:
             return False
         with self._lock:
-            inputs = _distinct(found)
+            inputs = distinct(found)
             name, in_sig = self._names.of(function), ",".join(signature(leaf) for leaf in inputs)
             template = self._template(path, name, "call", call.site, in_sig)
             self._consume(template, inputs, None)
             self._count(template, total, own, [])
             if len(self._pending) >= _MOST_PENDING:
                 self._pending.clear()
-            self._pending[id(call.result)] = (_reference(call.result), template.number)
+            self._pending[id(call.result)] = (reference_to(call.result), template.number)
         return True
 
     def _is_library_function(self, function: Any) -> bool:
@@ -315,7 +314,7 @@ class Gatherer:
             return function.__code__.co_filename not in self._user_files
         return callable(function) and not isinstance(function, type) and self.flow.kind(function) != USER
 
-    def _later(self, call: _Call, outputs: list[Leaf]) -> int:
+    def _later(self, call: Call, outputs: list[Leaf]) -> int:
         """The operation behind the results of a later call that this call has asked for; -1 if there is none.
 
         What only hands them out (`list`, `next`, `Future.result`) is no operation itself.
@@ -343,7 +342,7 @@ class Gatherer:
         self.flow.leaves(value, out)
         return out
 
-    def _inputs(self, call: _Call) -> tuple[Leaves, Leaves]:
+    def _inputs(self, call: Call) -> tuple[Leaves, Leaves]:
         """The data that a call was given, and that which the object holds of which it is a method."""
         given, held = Leaves(), Leaves()
         if self._only_stores(call):
@@ -360,7 +359,7 @@ class Gatherer:
             self.flow.leaves(value, given)
         return given, held
 
-    def _only_stores(self, call: _Call) -> bool:
+    def _only_stores(self, call: Call) -> bool:
         """Whether a call puts values into a container, takes them out or keeps them: that moves no data."""
         if call.site.kind in (GETITEM, SETITEM):
             return self.flow.kind(call.args[call.site.kind == SETITEM]) in (SEQUENCE, MAPPING)
@@ -392,7 +391,7 @@ class Gatherer:
         return source.number
 
     def _produce(
-        self, template: Template, call: _Call, inputs: list[Leaf], outputs: list[Leaf], written: list[Leaf],
+        self, template: Template, call: Call, inputs: list[Leaf], outputs: list[Leaf], written: list[Leaf],
         called_back: bool,
     ) -> None:  # fmt: skip
         taken = {id(leaf[0]) for leaf in inputs}
@@ -413,7 +412,7 @@ class Gatherer:
         if type(call.result) is float and inputs:
             self.flow.made((call.result, SCALAR), template.number)
 
-    def _written(self, call: _Call, inputs: list[Leaf], held: list[Leaf]) -> list[Leaf]:
+    def _written(self, call: Call, inputs: list[Leaf], held: list[Leaf]) -> list[Leaf]:
         """What this call wrote: out=, dst=, an item set, or what a call wrote that returned nothing.
 
         A method writes its own object or what that holds, a function its first argument if it is known to do so.
@@ -430,7 +429,7 @@ class Gatherer:
                 written.extend(held)
         return written
 
-    def _target(self, call: _Call) -> Any:
+    def _target(self, call: Call) -> Any:
         if call.site.kind == SETITEM:
             return call.args[1]  # a site passes value, object, index
         if self.flow.kind(call.own) in _DATA:
@@ -468,49 +467,6 @@ class Gatherer:
     def _edge(self, src: int, dst: int, kind: EdgeKind, size: int) -> None:
         key = (src, dst, kind)
         self._edges[key] = self._edges.get(key, 0) + size
-
-
-@dataclass(slots=True)
-class _Call:
-    """What was called, with what, and what is known of such functions."""
-
-    site: Any
-    function: Any
-    args: tuple[Any, ...]
-    keywords: dict[str, Any]
-    result: Any
-    own: Any  # what a method is bound to
-    habits: int
-
-
-def _seen(site: Any, function: Any, args: tuple[Any, ...], keywords: dict[str, Any], result: Any) -> _Call:
-    """A call as it is meant: of the function behind a `functools.partial`, with its arguments too."""
-    if site.kind != CALL:
-        return _Call(site, function, args, keywords, result, None, 0)
-    while type(function) is functools.partial:
-        args, keywords = (*function.args, *args), {**function.keywords, **keywords}
-        function = function.func
-    own = bound_to(function)
-    if isinstance(own, types.ModuleType):
-        own = None
-    return _Call(site, function, args, keywords, result, own, habits.habits_of(name_of(function)))
-
-
-def _unfolded(function: Any) -> Any:
-    while type(function) is functools.partial:
-        function = function.func
-    return function
-
-
-def _distinct(leaves: list[Leaf]) -> list[Leaf]:
-    return list({id(leaf[0]): leaf for leaf in leaves}.values())
-
-
-def _reference(value: Any) -> Callable[[], Any] | None:
-    try:
-        return weakref.ref(value)
-    except TypeError:
-        return None  # an iterator in C: another one at its address is noted in its place
 
 
 def _choose() -> tuple[Any, str]:
