@@ -53,9 +53,14 @@ def distinct(leaves: list[Leaf]) -> list[Leaf]:
     return list({id(leaf[0]): leaf for leaf in leaves}.values())
 
 
-def reference_to(value: Any) -> Callable[[], Any] | None:
-    """A weak reference, or None where there can be none."""
+def same_as(value: Any) -> Callable[[Any], bool]:
+    """A question whether something is this value, which is not kept alive.
+
+    An iterator in C has no weak references: of one type at one address only one is alive, and a new one is noted anew.
+    """
     try:
-        return weakref.ref(value)
+        reference = weakref.ref(value)
     except TypeError:
-        return None  # an iterator in C: another one at its address is noted in its place
+        of = type(value)
+        return lambda other: type(other) is of
+    return lambda other: reference() is other

@@ -86,7 +86,7 @@ def classify(of: type, user_files: set[str]) -> int:
 
 
 def _has_memory(of: type) -> bool:
-    """Whether tensors of this class are what they seem: fake and functional ones stand for others, and are left alone."""
+    """Whether tensors of this class are what they seem: fake and functional ones stand for others, and are let be."""
     plain = getattr(sys.modules.get("torch"), "Tensor", of)
     return getattr(of, "__torch_dispatch__", None) is getattr(plain, "__torch_dispatch__", None)
 
@@ -369,7 +369,7 @@ def _shape_of(tensor: Any) -> Any:
 
 
 def tensor_samples() -> list[tuple[Any, ...]]:
-    """Tensors with what torch says about each; the twin in C finds the fields that hold it.  None while torch is in a mode."""
+    """Tensors with what torch says about each: the twin in C finds the fields that hold it.  None within a mode."""
     torch: Any = sys.modules["torch"]
     jit = torch._C
     if jit._get_tracing_state() is not None or jit._len_torch_function_stack() or jit._len_torch_dispatch_stack():

@@ -120,8 +120,9 @@ typedef struct { uint64_t key, written, begun; PyObject *owner; uint32_t writer;
 
 typedef struct { uintptr_t storage; PyObject *owner; uint64_t key; } Shared;
 
-/* What will give the results of a call that a library makes later.  `ref` is NULL where there is none. */
-typedef struct { PyObject *of, *ref; uint32_t operation; } Pending;
+/* What will give the results of a call that a library makes later.  `ref` is NULL where there is none, and
+ * the type (of C, so it stays) must do. */
+typedef struct { PyTypeObject *type; PyObject *ref; uint32_t operation; } Pending;
 typedef struct { struct { PyObject *value; uint32_t operation; } *slot; size_t n; } Scalars;
 
 typedef struct {

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from codedag.instrument.sites import BINARY, CALL, GETITEM, INPLACE, ITERATE, SETITEM, UNARY
 from codedag.trace import habits
-from codedag.trace.calls import Call, distinct, reference_to, seen, unfolded
+from codedag.trace.calls import Call, distinct, same_as, seen, unfolded
 from codedag.trace.dataflow import (
     ARRAY,
     IGNORED,
@@ -112,7 +112,7 @@ class Gatherer:
         self._shapes: dict[tuple[int, str, str], int] = {}
         self._edges: dict[tuple[int, int, EdgeKind], int] = {}
         self._frozen: set[int] = set()
-        self._pending: dict[int, tuple[Callable[[], Any] | None, int]] = {}  # id of what gives the results -> operation
+        self._pending: dict[int, tuple[Callable[[Any], bool], int]] = {}  # id of what gives the results -> operation
         self._user_files = user_files
         self._lock = threading.RLock()
 
@@ -196,15 +196,14 @@ class Gatherer:
         call = seen(site, function, args, keywords, result)
         if not failed and call.habits & habits.CALLS and self._is_called_later(path, call, total, own):
             return
-        inputs, held = self._inputs(call)
-        held = distinct(held)
+        given, held = self._inputs(call)
         outputs = self._leaves_of(result)
         later = -1 if failed else self._later(call, outputs)
-        if later == _HANDED_OUT or self._moves_nothing(call, inputs, held, outputs, returned):
+        if later == _HANDED_OUT or self._moves_nothing(call, given, held, outputs, returned):
             site.calls += 1
             site.nanoseconds += total
             return
-        inputs = distinct(held + inputs)
+        inputs = distinct(held + given)
         written = [] if failed else self._written(call, inputs, held)
         if not failed and not written and self._passes_on(path, call, inputs, outputs, returned):
             self._drove(path, call, total, own, returned)
@@ -304,7 +303,7 @@ class Gatherer:
             self._count(template, total, own, [])
             if len(self._pending) >= _MOST_PENDING:
                 self._pending.clear()
-            self._pending[id(call.result)] = (reference_to(call.result), template.number)
+            self._pending[id(call.result)] = (same_as(call.result), template.number)
         return True
 
     def _is_library_function(self, function: Any) -> bool:
@@ -324,7 +323,7 @@ class Gatherer:
         asked = call.function if call.site.kind == ITERATE else call.own
         for value in (asked, *call.args):
             reference, number = self._pending.get(id(value), (None, -1))
-            if number < 0 or (reference() if reference is not None else value) is not value:
+            if reference is None or not reference(value):
                 continue
             if value is not asked and call.function is not next and self.flow.kind(call.result) not in _HOLDERS:
                 return number
@@ -342,7 +341,7 @@ class Gatherer:
         self.flow.leaves(value, out)
         return out
 
-    def _inputs(self, call: Call) -> tuple[Leaves, Leaves]:
+    def _inputs(self, call: Call) -> tuple[list[Leaf], list[Leaf]]:
         """The data that a call was given, and that which the object holds of which it is a method."""
         given, held = Leaves(), Leaves()
         if self._only_stores(call):
@@ -357,7 +356,7 @@ class Gatherer:
             self.flow.leaves(call.own, given, 1)
         for value in (*call.args, *call.keywords.values()):
             self.flow.leaves(value, given)
-        return given, held
+        return given, distinct(held)
 
     def _only_stores(self, call: Call) -> bool:
         """Whether a call puts values into a container, takes them out or keeps them: that moves no data."""

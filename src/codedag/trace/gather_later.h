@@ -13,7 +13,8 @@ static void pending_clear(Gatherer *g) {
 static Pending *pending_find(const Gatherer *g, PyObject *value) {
     uint32_t at = value ? index_find(&g->pending_index, (uintptr_t)value) : NONE;
     if (at == NONE || g->pending[at].operation == NONE) return NULL;
-    return !g->pending[at].ref || refers_to(g->pending[at].ref, value) ? &g->pending[at] : NULL;
+    Pending *found = &g->pending[at];
+    return (found->ref ? refers_to(found->ref, value) : Py_IS_TYPE(value, found->type)) ? found : NULL;
 }
 
 static int pending_put(Gatherer *g, PyObject *value, uint32_t operation) {
@@ -25,9 +26,10 @@ static int pending_put(Gatherer *g, PyObject *value, uint32_t operation) {
         if (array) g->pending = array;
         if (!array || index_put(&g->pending_index, (uintptr_t)value, (uint32_t)g->pending_n) < 0) { Py_XDECREF(ref); return -1; }
         at = (uint32_t)g->pending_n++;
-        g->pending[at] = (Pending){value, NULL, NONE};
+        g->pending[at] = (Pending){NULL, NULL, NONE};
     }
     g->pending[at].operation = operation;
+    g->pending[at].type = Py_TYPE(value);
     Py_XSETREF(g->pending[at].ref, ref);
     return 0;
 }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 #: A method of a container or of an object that puts a value there, moves it or hands it out: no data is read.
 _PUTS = frozenset({
-    "append", "extend", "insert", "add", "update", "setdefault", "appendleft", "extendleft", "put", "put_nowait", "sort",
-    "reverse", "rotate", "remove", "clear", "get", "pop", "popitem", "items", "values", "keys", "copy", "index", "count",
-    "set_result", "register_buffer", "register_parameter", "__setattr__", "__setitem__",
+    "append", "extend", "insert", "add", "update", "setdefault", "appendleft", "extendleft", "put", "put_nowait",
+    "sort", "reverse", "rotate", "remove", "clear", "get", "pop", "popitem", "items", "values", "keys", "copy", "index",
+    "count", "set_result", "register_buffer", "register_parameter", "__setattr__", "__setitem__",
 })  # fmt: skip
 #: A function that does so with its first argument.
 _PLACES = frozenset({
