@@ -95,10 +95,10 @@ def lambdas(a):
 
 @flows("sin>sqrt", "sqrt>stack", "stack>exp", absent=["sin>stack"])
 def map_of_a_library_function(a):
-    # Debatable: sqrt makes the arrays, though map calls it; one might also name the map or the loop's next.
+    # Debatable: sqrt makes the arrays, though map calls it; one might also name the map or its next.
     parts = [np.sin(a), np.sin(a + 1)]
-    drained = []
-    for x in map(np.sqrt, parts):
+    drained, roots = [], map(np.sqrt, parts)
+    while (x := next(roots, None)) is not None:
         drained.append(x)
     return np.exp(np.stack(drained))
 

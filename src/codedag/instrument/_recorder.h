@@ -8,7 +8,7 @@
 #include <Python.h>
 
 #define RECORDER_CAPSULE "codedag.recorder"
-#define RECORDER_VERSION 1
+#define RECORDER_VERSION 2
 
 typedef struct {
     int version;
@@ -24,6 +24,8 @@ typedef struct {
     int (*region)(PyObject *self, long path, PyObject *site, PyObject *function, long long total, long long own);
     /* What user code returned to a library call, added to what it returned before (NULL at first): a new reference. */
     PyObject *(*note)(PyObject *self, PyObject *value, PyObject *before);
+    /* Whether a number came out of an operation on data, so that arithmetic with it is one too. */
+    int (*carries)(PyObject *self, PyObject *number);
 } RecorderApi;
 
 #endif

@@ -389,10 +389,23 @@ static int moves_nothing(int kind, PyObject *const *args) {
     }
 }
 
+static int asks = 0; /* whether the recorder, in Python, says which numbers carry data */
+
+static int carries(PyObject *number) {
+    if (!PyFloat_CheckExact(number) || !(api || asks)) return 0;
+    if (api) return api->carries(api->self, number);
+    enter();
+    PyObject *answer = PyObject_CallMethod(recorder, "carries", "O", number);
+    if (!answer) recorder_failed();
+    leave();
+    Py_XDECREF(answer);
+    return answer == Py_True;
+}
+
 static PyObject *record(Site *s, PyObject *const *args, Py_ssize_t n, size_t flag, PyObject *names) {
     if (s->kind == RETURN) return note_return(args[0]);
     if (s->kind == ITERATE) return wrap_iterable(s, args[0]);
-    if (moves_nothing(s->kind, args)) { s->calls++; return forward(s, args, n, flag, names); }
+    if (moves_nothing(s->kind, args) && !(s->kind <= INPLACE && (carries(args[0]) || (n > 1 && carries(args[1]))))) { s->calls++; return forward(s, args, n, flag, names); }
     int call = s->kind == CALL, user = call ? is_user_callable(args[0]) : 0, mine = depth;
     if (interrupt[0]) return unless_interrupted(NULL);
     long long serial = push(s, user);
@@ -621,6 +634,7 @@ static PyObject *start(PyObject *m, PyObject *args) {
     api = table && table->version == RECORDER_VERSION ? table : NULL;
     Py_XSETREF(capsule, offered);
     Py_INCREF(r); Py_XSETREF(recorder, r);
+    asks = PyObject_HasAttrString(r, "carries");
     Py_INCREF(files); Py_XSETREF(user_files, files);
     PyDict_Clear(user_types);
     Py_CLEAR(failure);

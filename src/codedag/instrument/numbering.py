@@ -183,6 +183,12 @@ class _Numbering(ast.NodeVisitor):
             self.visit(node.value)
             self._mark(node, RETURN)
 
+    def visit_Yield(self, node: ast.Yield) -> None:
+        """A generator that a library drives hands it what it yields."""
+        if node.value is not None and not isinstance(node.value, ast.Constant):
+            self.visit(node.value)
+            self._mark(node, RETURN)
+
 
 def number(tree: ast.Module, file: str, compiled: Compiled | None = None) -> tuple[list[SiteInfo], int]:
     """The sites of a module in order of evaluation (marked on its nodes as `cd_site`), and how many loops it has."""

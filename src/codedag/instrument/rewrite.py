@@ -211,6 +211,13 @@ class _Rewriting(ast.NodeTransformer):
                 node.value = self._call(node, node.value, at=node.value)
         return node
 
+    def visit_Yield(self, node: ast.Yield) -> ast.AST:
+        if node.value is not None:
+            node.value = self.visit(node.value)
+            if self._wants(node) and node.value is not None:
+                node.value = self._call(node, node.value, at=node.value)
+        return node
+
 
 def _loading(node: ast.expr) -> ast.expr:
     if hasattr(node, "ctx"):

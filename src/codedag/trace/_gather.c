@@ -347,7 +347,10 @@ static int produce(Gatherer *g, const Operation *o) {
             if (flow_made(&g->flow, leaf, o->number) < 0) return -1;
         } /* else it was handed through unchanged */
     }
-    return PyFloat_CheckExact(o->result) && o->inputs.n ? flow_hold(&g->flow, o->result, o->number) : 0;
+    if (!PyFloat_CheckExact(o->result) || !o->inputs.n) return 0;
+    for (Py_ssize_t i = 0; i < o->n; i++)
+        if (o->args[i] == o->result) return 0; /* one that was given is known, or is a constant */
+    return flow_hold(&g->flow, o->result, o->number);
 }
 
 static int tell(Gatherer *g, uint32_t number) {

@@ -157,6 +157,10 @@ class Gatherer:
                 noted.flows[producer] = noted.flows.get(producer, 0) + nbytes(leaf)
         return noted
 
+    def carries(self, number: float) -> bool:
+        """Whether a number came out of an operation on data, so that arithmetic with it is one too."""
+        return self.flow.known((number, SCALAR))
+
     def region(
         self,
         path: int,
@@ -408,8 +412,8 @@ class Gatherer:
                 if kind == TENSOR:
                     self.flow.shares(value, inputs)
                 self.flow.made(leaf, template.number)
-        if type(call.result) is float and inputs:
-            self.flow.made((call.result, SCALAR), template.number)
+        if type(call.result) is float and inputs and all(call.result is not value for value in call.args):
+            self.flow.made((call.result, SCALAR), template.number)  # one that was given is known, or is a constant
 
     def _written(self, call: Call, inputs: list[Leaf], held: list[Leaf]) -> list[Leaf]:
         """What this call wrote: out=, dst=, an item set, or what a call wrote that returned nothing.

@@ -79,6 +79,10 @@ static PyObject *method_note(PyObject *self, PyObject *args) {
     return gather_note(self, value, before == Py_None ? NULL : before);
 }
 
+static int gather_carries(PyObject *self, PyObject *number) { return flow_scalar_known(&((Gatherer *)self)->flow, number); }
+
+static PyObject *method_carries(PyObject *self, PyObject *number) { return PyBool_FromLong(gather_carries(self, number)); }
+
 static int add_to(PyObject *site, PyObject *name, long long amount) { /* site.name += amount */
     PyObject *before = PyObject_GetAttr(site, name), *more = before ? PyLong_FromLongLong(amount) : NULL;
     PyObject *sum = more ? PyNumber_Add(before, more) : NULL;
@@ -207,7 +211,7 @@ static void api_release(PyObject *capsule) {
 static PyObject *get_api(PyObject *self, void *Py_UNUSED(unused)) {
     RecorderApi *api = malloc(sizeof *api);
     if (!api) return PyErr_NoMemory();
-    *api = (RecorderApi){RECORDER_VERSION, self, gather_path, gather_operation, gather_region, gather_note};
+    *api = (RecorderApi){RECORDER_VERSION, self, gather_path, gather_operation, gather_region, gather_note, gather_carries};
     PyObject *capsule = PyCapsule_New(api, RECORDER_CAPSULE, api_release);
     if (!capsule) { free(api); return NULL; }
     Py_INCREF(self);
@@ -291,6 +295,7 @@ static PyMethodDef gatherer_methods[] = {
     {"operation", method_operation, METH_VARARGS, "operation(path, site, function, args, keywords, result, total, own, returned, failed=False)"},
     {"region", method_region, METH_VARARGS, "region(path, site, function, args, keywords, result, total, own, returned)"},
     {"note", method_note, METH_VARARGS, "note(value, before): what user code returned to a library call."},
+    {"carries", method_carries, METH_O, "carries(number): whether it came out of an operation on data."},
     {"freeze", method_freeze, METH_O, "freeze(path): ends the counting of the operations at this chain."},
     {"templates", method_templates, METH_NOARGS, "templates(): the templates so far."},
     {"paths", method_paths, METH_NOARGS, "paths(): parent and site of each chain so far."},

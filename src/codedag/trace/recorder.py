@@ -60,6 +60,10 @@ class Recorder:
         """What user code returned to the library call that is running: its producers so far."""
         return self._gatherer.note(value, before)
 
+    def carries(self, number: float) -> bool:
+        """Whether a number came out of an operation on data."""
+        return self._gatherer.carries(number)  # type: ignore[no-any-return]
+
     def region(self, *told: Any) -> None:
         """A call of user code ended."""
         self._gatherer.region(*told)
