@@ -1,6 +1,7 @@
 """Builds the C extension; without a compiler the package still installs and says so."""
 
 import sys
+from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -39,11 +40,7 @@ setup(
         Extension(
             "codedag.trace._gather",
             [f"src/codedag/trace/{name}" for name in GATHERER],
-            depends=[
-                "src/codedag/instrument/_recorder.h",
-                "src/codedag/trace/gather.h",
-                "src/codedag/trace/gather_types.h",
-            ],
+            depends=["src/codedag/instrument/_recorder.h", *sorted(map(str, Path("src/codedag/trace").glob("*.h")))],
             extra_compile_args=FLAGS,
             optional=True,
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import threading
 import weakref
@@ -30,6 +31,15 @@ def test_truth_programs_have_one_graph():
     names = list(runs.Loaded(TRUTH, runs._site).module.FLOW)
     graphs = runs.same_everywhere(TRUTH, names, np.random.default_rng(1).random((16, 16), dtype=np.float32))
     assert len(graphs) >= 50
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("name", ["truth_fresh", "truth_fresh_objects", "truth_fresh_arrays", "truth_fresh_torch"])
+def test_fresh_programs_have_one_graph(name: str):
+    path = TRUTH.with_name(f"{name}.py")
+    names = list(runs.Loaded(path, runs._site).module.FLOW)
+    graphs = runs.same_everywhere(path, names, np.random.default_rng(1).random((16, 16), dtype=np.float32))
+    assert len(graphs) >= 35
 
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass", "ignore:Sparse")
@@ -206,7 +216,7 @@ def test_a_million_operations_are_counted_and_folded(tmp_path: Path):
     for n in (25_000, 250_000):
         recorder = loaded.recorded("runs_many", n, 100)
         counts = [t.count for t in recorder.templates if t.kind != "source"]
-        assert counts.count(n) == 4  # add, getitem, sum, float; the last + is of plain numbers or carries a float
+        assert counts.count(n) == 5  # add, getitem, sum, float, and the last +: that number came from the sum
         sizes.append(recorder.gatherer.sizes())
     small, large = sizes
     assert {k: small[k] for k in ("templates", "edges", "paths", "signatures")} == {
@@ -373,3 +383,83 @@ def test_bad_calls_are_refused():
         gatherer.note(1, "not noted")
     with pytest.raises(TypeError):
         _gather.Gatherer([], Names())
+
+
+# -- torch is not disturbed
+
+TRACED = """
+import numpy as np
+import torch
+
+def net(x):
+    y = torch.relu(x) * 2
+    return (y.view(-1) + 1).sum()
+
+def traced():
+    return torch.jit.trace(net, torch.ones(2, 3)).graph
+
+def mapped():
+    return torch.vmap(net)(torch.ones(4, 2, 3))
+
+def differentiated():
+    return torch.func.grad(net)(torch.ones(2, 3))
+
+def faked():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    with FakeTensorMode():
+        return net(torch.ones(2, 3)).shape
+
+def graphed():
+    from torch.fx.experimental.proxy_tensor import make_fx
+    return make_fx(net)(torch.ones(2, 3)).code
+"""
+
+
+@pytest.mark.parametrize("name", ["traced", "mapped", "differentiated", "faked", "graphed"])
+@pytest.mark.filterwarnings("ignore")
+def test_what_torch_traces_and_transforms_is_left_as_it_is(name: str, tmp_path: Path):
+    path = tmp_path / "traced_program.py"
+    path.write_text(TRACED)
+    plain: dict[str, Any] = {"__name__": "traced_program"}
+    exec(compile(TRACED, str(path), "exec"), plain)
+    expected = str(plain[name]())
+    for native in runs.SITES.values():
+        for gatherer in runs.GATHERERS.values():
+            loaded = runs.Loaded(path, native)
+            answers: list[str] = []
+            loaded.module.told = lambda answers=answers, loaded=loaded: answers.append(
+                str(getattr(loaded.module, name)())
+            )
+            loaded.recorded("told", gatherer=gatherer)
+            assert _without_places(answers[0]) == _without_places(expected)
+
+
+def _without_places(text: str) -> str:
+    return re.sub(r"#.*|%[\w.]+|\b\d+\b", "", text)
+
+
+def test_fields_of_tensors_are_found():
+    import torch
+
+    from codedag.trace.dataflow import nbytes, signature, tensor_samples
+
+    assert len(tensor_samples()) > 20
+    gatherer, site = (
+        _gather.Gatherer(set(), Names()),
+        sites.make(sites.SiteInfo(0, sites.CALL, "", "f", 1, 0, 1, 0, "")),
+    )
+    path = gatherer.path(-1, site)
+    made = [
+        torch.ones(2, 3),
+        torch.ones(4, 6)[1:, ::2],
+        torch.ones(1, 1, 1, 1, 1, 1, 2),
+        torch.tensor(2),
+        torch.ones(0, 3),
+    ]
+    made += [torch.eye(3).to_sparse(), torch.ones(3, device="meta"), torch.ones(3, dtype=torch.complex128)]
+    for tensor in made:
+        gatherer.operation(path, site, torch.relu, (tensor,), {}, tensor.clone(), 1, 1, None)
+    relus = [t for t in gatherer.templates() if t.kind == "call"]
+    told = [signature((t, 2)) for t in made]
+    assert {t.in_sig for t in relus} >= set(told[:4])
+    assert sum(t.out_nbytes for t in relus) == sum(nbytes((t, 2)) for t in made)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 
 HEAD = """
+import functools
+import random
 import threading
 from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
-from PIL import Image
+from PIL import Image, ImageEnhance
 
 class Holder:
     def __init__(self, value):
@@ -38,6 +40,14 @@ def deeper(x, depth):
 def produce(x, n):
     for i in range(n):
         yield x + i
+
+def echo(x):
+    def answers():
+        y = yield
+        yield y * 2
+    generator = answers()
+    next(generator)
+    return generator.send(x)
 
 def in_thread(function, *args):
     box = []
@@ -158,6 +168,32 @@ del {a}
 {new} = np.ones({n} * 3)[{n}:]
 {new} = [np.ones(i + 1) * {n} for i in range(7)]
 {new} = [np.sum(np.ones((i, i))) for i in range(1, 9)]
+np.testing.assert_equal({a}, {a})
+{a}.setflags(write=True)
+np.put({a}, [0], 3)
+np.fill_diagonal({a}, 1)
+random.Random(1).shuffle({a})
+{new} = functools.partial(np.add, {a})({b})
+{new} = functools.partial(half, {a})()
+{new} = list(map(np.sqrt, [{a}, {b}]))
+{new} = sum(map(np.sqrt, [{a}, {b}]))
+{new} = next(map(np.sqrt, [{a}]))
+{new} = functools.reduce(lambda x, y: x + y, [{a}, {b}])
+{new} = echo({a})
+{new} = [row for row in {a}]
+{new} = len({a})
+{new} = [{a}][0]; [{a}].pop()
+{new} = {{"x": {a}}}.get("x")
+{new} = bytearray(64)
+{new} = np.frombuffer({a}, np.uint8)
+{new} = np.frombuffer(memoryview({a}), np.uint8)
+{new} = [0.5] * 40 + [{a}]
+{new} = [{a}] + [0] * 40
+{new} = {{i: {a} for i in range(40)}}
+{a}.paste({b})
+{new} = ImageEnhance.Brightness({a}); {new} = {new}.enhance(1.5)
+{new} = torch.ones(3, requires_grad=True); ({new} * 2).sum().backward()
+{new} = torch.relu({a}).view(-1); torch.ones(4)
 """.strip().splitlines()
 TYPES = ["f8", "f4", "u1", "i8", "?", "c16", ">f4", "f2", "M8[s]", "S3", "O"]
 NAMES = ["a", "b", "c", "d", "e", "f"]

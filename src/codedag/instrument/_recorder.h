@@ -26,6 +26,8 @@ typedef struct {
     PyObject *(*note)(PyObject *self, PyObject *value, PyObject *before);
     /* In a memory pass, before `operation` or `region`: the most bytes that were allocated while it ran. */
     void (*peak)(PyObject *self, long long nbytes);
+    /* Whether a number came out of an operation on data, so that arithmetic with it is one too. */
+    int (*carries)(PyObject *self, PyObject *number);
 } RecorderApi;
 
 #endif

@@ -469,7 +469,7 @@ static PyObject *call(Thread *t, PyObject *function, PyObject *const *args, size
 /* `flag` is PY_VECTORCALL_ARGUMENTS_OFFSET if our caller lets us change what stands before its arguments. */
 static PyObject *forward(Site *s, PyObject *const *args, Py_ssize_t n, size_t flag, PyObject *names) {
     switch (s->kind) {
-case CALL: return call(thread(), args[0], args + 1, (size_t)(n - 1) | flag, names);
+    case CALL: return call(thread(), args[0], args + 1, (size_t)(n - 1) | flag, names);
     case BINARY: case INPLACE: return s->two(args[0], args[1]);
     case UNARY: return s->one(args[0]);
     case GETITEM: return PyObject_GetItem(args[0], args[1]);
@@ -554,10 +554,27 @@ static int moves_nothing(int kind, PyObject *const *args) {
     }
 }
 
+static int asks = 0; /* whether the recorder, in Python, says which numbers carry data */
+
+static int carries(Thread *t, PyObject *number) {
+    if (!PyFloat_CheckExact(number) || !(api || asks)) return 0;
+    if (api) return api->carries(api->self, number);
+    enter(t);
+    PyObject *answer = PyObject_CallMethod(recorder, "carries", "O", number);
+    if (!answer) recorder_failed();
+    leave(t);
+    Py_XDECREF(answer);
+    return answer == Py_True;
+}
+
+static int is_plain(Thread *t, int kind, PyObject *const *args, Py_ssize_t n) {
+    return moves_nothing(kind, args) && !(kind <= INPLACE && (carries(t, args[0]) || (n > 1 && carries(t, args[1]))));
+}
+
 static PyObject *record(Thread *t, Site *s, PyObject *const *args, Py_ssize_t n, size_t flag, PyObject *names) {
     if (s->kind == RETURN) { Py_INCREF(args[0]); return note_return(t, args[0]); }
     if (s->kind == ITERATE) return wrap_iterable(s, args[0]);
-    if (moves_nothing(s->kind, args)) { s->calls++; return forward(s, args, n, flag, names); }
+    if (is_plain(t, s->kind, args, n)) { s->calls++; return forward(s, args, n, flag, names); }
     int call = s->kind == CALL, user = call ? is_user_callable(t, s, args[0]) : 0, mine = t->depth;
     if (t->interrupt[0]) return unless_interrupted(t, NULL);
     long long serial = push(t, s, user);
@@ -655,6 +672,7 @@ static PyObject *tell_idle(Site *s, PyObject *function, PyObject *result) { /* t
 static PyObject *binary_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
     Site *s = (Site *)self;
     if (PyVectorcall_NARGS(nf) < 2 || !is_number(args[0]) || !is_number(args[1])) return site_call(self, args, nf, names);
+    if ((PyFloat_CheckExact(args[0]) || PyFloat_CheckExact(args[1])) && recording) return site_call(self, args, nf, names);
     PyObject *result = s->two(args[0], args[1]);
     return ++s->calls & (MANY - 1) ? result : tell_idle(s, Py_None, result);
 }
@@ -960,6 +978,7 @@ static PyObject *start(PyObject *m, PyObject *args) {
     api = table && table->version == RECORDER_VERSION ? table : NULL;
     Py_XSETREF(capsule, offered);
     Py_INCREF(r); Py_XSETREF(recorder, r);
+    asks = PyObject_HasAttrString(r, "carries");
     Py_INCREF(files); Py_XSETREF(user_files, files);
     PyDict_Clear(user_types);
     Py_CLEAR(failure);

@@ -290,7 +290,7 @@ def _record(site: Site, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         return _note_return(args[0])
     if kind == ITERATE:
         return _wrap_iterable(site, args[0])
-    if _moves_nothing(kind, args):
+    if _moves_nothing(kind, args) and not (kind <= INPLACE and any(map(_carries, args))):
         _ask(_count, site, None)
         return _forward(site, args, keywords)
     call = kind == CALL
@@ -318,6 +318,12 @@ def _moves_nothing(kind: int, args: tuple[Any, ...]) -> bool:
     if kind == GETITEM:
         return type(args[0]) in (list, tuple, dict, str)
     return kind == SETITEM and type(args[1]) in (list, dict)
+
+
+def _carries(number: Any) -> bool:
+    """Whether a number came out of an operation on data, so that arithmetic with it is one too."""
+    ask = getattr(_state.recorder, "carries", None)
+    return type(number) is float and ask is not None and bool(_ask(ask, number))
 
 
 def _is_user_callable(f: Any) -> bool:

@@ -14,8 +14,8 @@
 #define MOST_NAMES (1u << 21)
 #define NO_LEAVES 0x243f6a8885a308d3ULL /* where the hash of a signature begins */
 
-static const char *const KIND_TEXT[] = {"call", "operator", "subscript", "region", "source"};
-static PyObject *kinds[5], *s_out, *s_dst, *s_kind, *s_calls, *s_nanoseconds;
+static const char *const KIND_TEXT[] = {"call", "operator", "subscript", "region", "source", "sink"};
+static PyObject *kinds[6], *s_out, *s_dst, *s_kind, *s_calls, *s_nanoseconds;
 static PyTypeObject GathererType, TemplateType, ReturnedType;
 static int take_token(Gatherer *g, uint32_t token, uint32_t number);
 static int keep_peak(Gatherer *g, uint32_t number);
@@ -39,8 +39,9 @@ static Hashes hashes_of(const Leaf *leaves, Py_ssize_t n) {
 static PyObject *text_of(Gatherer *g, const Leaf *leaves, Py_ssize_t n) {
     PyObject *parts = PyList_New(0), *comma = PyUnicode_FromString(","), *text = NULL;
     for (Py_ssize_t i = 0; parts && comma && i < n; i++) {
-        PyObject *leaf = Py_BuildValue("(Oi)", leaves[i].value, leaves[i].kind);
-        PyObject *part = leaf ? PyObject_CallOneArg(g->signature, leaf) : NULL;
+        PyObject *part = leaves[i].kind == TENSOR ? tensor_text(g, &leaves[i]) : NULL;
+        PyObject *leaf = part || PyErr_Occurred() ? NULL : Py_BuildValue("(Oi)", leaves[i].value, leaves[i].kind);
+        if (leaf) part = PyObject_CallOneArg(g->signature, leaf);
         if (!part || PyList_Append(parts, part) < 0) Py_CLEAR(parts);
         Py_XDECREF(part); Py_XDECREF(leaf);
     }
@@ -212,36 +213,50 @@ typedef struct {
     PyObject *const *args;      /* positional, then keyword values */
     Py_ssize_t n;
     PyObject *names, *result, *returned;
-    int site_kind, failed;
+    int site_kind, failed, habits;
+    Py_ssize_t held;            /* how many of the inputs the object holds of which it is a method */
     Called called;
-    Leaves inputs, outputs;
+    Leaves inputs, outputs, written;
 } Operation;
 
-static int is_holder(int kind) { return kind == IGNORED || kind == SEQUENCE || kind == MAPPING || kind == USER; }
+static int is_holder(int kind) { return kind == IGNORED || kind == SEQUENCE || kind == MAPPING || kind == USER || kind == LIBRARY; }
+static int is_data(int kind) { return kind == ARRAY || kind == TENSOR || kind == OBJECT; }
 
+static Py_ssize_t every(const Operation *o) { return o->n + (o->names ? PyTuple_GET_SIZE(o->names) : 0); }
+
+/* Whether a call puts values into a container, takes them out or keeps them: that moves no data.  -1 if it fails. */
+static int only_stores(Gatherer *g, const Operation *o) {
+    if (o->site_kind == SITE_GETITEM || o->site_kind == SITE_SETITEM) {
+        int kind = kind_of(g, o->args[o->site_kind == SITE_SETITEM]);
+        return kind < 0 ? -1 : kind == SEQUENCE || kind == MAPPING;
+    }
+    if (o->habits & LOOKS && !o->called.own) return 1;
+    PyObject *where = o->habits & PUTS && o->called.own ? o->called.own
+                      : o->habits & PLACES && every(o)  ? o->args[0]
+                      : PyType_Check(o->function)       ? o->result : NULL;
+    if (!where) return 0;
+    int kind = kind_of(g, where);
+    return kind < 0 ? -1 : is_holder(kind);
+}
+
+/* First what the object holds of which it is a method (o->held of them), then what it was given. */
 static int find_inputs(Gatherer *g, Operation *o) {
-    int kind = IGNORED;
-    if (o->called.own) {
-        if ((kind = kind_of(g, o->called.own)) < 0) return -1;
-        if (o->called.puts && is_holder(kind)) return 0; /* putting a value into a container moves no data */
-    }
-    if (PyType_Check(o->function)) {
-        int made = kind_of(g, o->result);
-        if (made < 0 || is_holder(made)) return made < 0 ? -1 : 0; /* a constructor that only stores what it is given */
-    }
-    if (kind != IGNORED && leaves_find(g, o->called.own, &o->inputs, 1) < 0) return -1;
-    Py_ssize_t every = o->n + (o->names ? PyTuple_GET_SIZE(o->names) : 0);
-    for (Py_ssize_t i = 0; i < every; i++)
+    int stores = only_stores(g, o), kind = IGNORED;
+    o->held = 0;
+    if (stores) return stores < 0 ? -1 : 0;
+    PyObject *own = o->site_kind == SITE_ITERATE ? o->function : o->called.own;
+    if (own && (kind = kind_of(g, own)) < 0) return -1;
+    if (kind == LIBRARY) {
+        if (leaves_held(g, own, &o->inputs, o->site_kind == SITE_ITERATE ? 2 : 0) < 0 || leaves_distinct(&o->inputs) < 0) return -1;
+        o->held = o->inputs.n;
+        leaves_again(&o->inputs);
+    } else if (kind != IGNORED && o->site_kind != SITE_ITERATE && leaves_find(g, own, &o->inputs, 1) < 0) return -1;
+    for (Py_ssize_t i = 0; i < every(o); i++)
         if (leaves_find(g, o->args[i], &o->inputs, DEEPEST_VALUE) < 0) return -1;
     return 0;
 }
 
-static int moves_nothing(Gatherer *g, const Operation *o) {
-    if (o->inputs.n || o->returned) return 0;
-    for (Py_ssize_t i = 0; i < o->outputs.n; i++)
-        if (!flow_known(&g->flow, &o->outputs.at[i])) return 0;
-    return 1;
-}
+#include "gather_moves.h"
 
 /* Data that nobody recorded made: its source is a template of its own. */
 static int64_t source_of(Gatherer *g, const Operation *o, const Leaf *leaf) {
@@ -295,52 +310,53 @@ static int overwrite(Gatherer *g, const Operation *o, const Leaf *leaf) {
     return done;
 }
 
-/* Arguments whose memory this call wrote: out=, dst=, an item set, or a method that returned nothing. */
-static int find_written(Gatherer *g, const Operation *o, Leaves *written) {
+/* What a call wrote that returned nothing: a method its own object, a function its first argument if known to do so. */
+static PyObject *target_of(Gatherer *g, const Operation *o) { /* borrowed; NULL if it fails */
+    if (o->site_kind == SITE_SETITEM) return o->args[1]; /* a site passes value, object, index */
+    int kind = o->called.own ? kind_of(g, o->called.own) : IGNORED;
+    if (kind < 0) return NULL;
+    if (is_data(kind)) return o->habits & KEEPS ? Py_None : o->called.own;
+    return o->habits & WRITES && o->n ? o->args[0] : Py_None;
+}
+
+/* What this call wrote: out=, dst=, an item set, or what a call wrote that returned nothing. */
+static int find_written(Gatherer *g, Operation *o) {
     for (int which = 0; o->names && which < 2; which++) {
         PyObject *name = which ? s_dst : s_out;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o->names); i++) {
             PyObject *each = PyTuple_GET_ITEM(o->names, i), *value = o->args[o->n + i];
             if (value == Py_None || (each != name && PyUnicode_Compare(each, name) != 0)) continue;
-            if (leaves_find(g, value, written, 1) < 0) return -1;
+            if (leaves_find(g, value, &o->written, 1) < 0) return -1;
         }
     }
     if (o->result != Py_None || !o->inputs.n) return 0;
-    PyObject *target = o->n ? o->args[0] : Py_None;
-    if (o->site_kind == SITE_SETITEM) target = o->args[1]; /* a site passes value, object, index */
-    else if (o->called.own) {
-        int kind = kind_of(g, o->called.own);
-        if (kind < 0) return -1;
-        if (kind == ARRAY || kind == TENSOR) target = o->called.own;
-    }
-    int kind = kind_of(g, target);
-    return kind < 0 ? -1 : kind == ARRAY || kind == TENSOR ? leaves_add(g, target, kind, written) : 0;
-}
-
-static int overwrite_arguments(Gatherer *g, const Operation *o) {
-    if (!o->names && o->result != Py_None) return 0;
-    Leaves written;
-    leaves_begin(&written, Py_None, &o->inputs);
-    int done = find_written(g, o, &written);
-    for (Py_ssize_t i = 0; i < written.n && done == 0; i++) done = overwrite(g, o, &written.at[i]);
-    leaves_end(&written);
-    return done;
+    PyObject *target = target_of(g, o);
+    int kind = target ? kind_of(g, target) : -1;
+    if (kind < 0) return -1;
+    if (is_data(kind)) return leaves_add(g, target, kind, &o->written);
+    for (Py_ssize_t i = 0; i < o->held && !(o->habits & KEEPS); i++)
+        if (leaves_add(g, o->inputs.at[i].value, o->inputs.at[i].kind, &o->written) < 0) return -1;
+    return 0;
 }
 
 static int produce(Gatherer *g, const Operation *o) {
-    if (overwrite_arguments(g, o) < 0) return -1;
+    for (Py_ssize_t i = 0; i < o->written.n; i++)
+        if (overwrite(g, o, &o->written.at[i]) < 0) return -1;
     for (Py_ssize_t i = 0; i < o->outputs.n; i++) {
         const Leaf *leaf = &o->outputs.at[i];
         int is_result = leaf->value == o->result, taken = 0;
         for (Py_ssize_t j = 0; is_result && j < o->inputs.n && !taken; j++) taken = o->inputs.at[j].value == leaf->value;
         if (taken) {
             if (overwrite(g, o, leaf) < 0) return -1;
-        } else if (is_result && !o->returned ? 1 : !flow_known(&g->flow, leaf)) {
+        } else if (is_result && !o->returned ? 1 : flow_maker(&g->flow, leaf) == NONE) {
             if (leaf->kind == TENSOR && flow_shares(&g->flow, leaf, &o->inputs) < 0) return -1;
             if (flow_made(&g->flow, leaf, o->number) < 0) return -1;
         } /* else it was handed through unchanged */
     }
-    return PyFloat_CheckExact(o->result) && o->inputs.n ? flow_hold(&g->flow, o->result, o->number) : 0;
+    if (!PyFloat_CheckExact(o->result) || !o->inputs.n) return 0;
+    for (Py_ssize_t i = 0; i < o->n; i++)
+        if (o->args[i] == o->result) return 0; /* one that was given is known, or is a constant */
+    return flow_hold(&g->flow, o->result, o->number);
 }
 
 static int tell(Gatherer *g, uint32_t number) {
@@ -353,14 +369,41 @@ static int tell(Gatherer *g, uint32_t number) {
     return done ? 0 : -1;
 }
 
-static int record(Gatherer *g, Operation *o, int64_t total, int64_t own) { /* 1, 0 if nothing moved, -1 if it fails */
+#include "gather_later.h"
+
+/* ---- recording ----------------------------------------------------------------------------------------------------- */
+
+static int kind_of_operation(const Operation *o) {
     static const int KINDS[] = {KIND_CALL, KIND_OPERATOR, KIND_OPERATOR, KIND_OPERATOR, KIND_SUBSCRIPT, KIND_SUBSCRIPT, KIND_CALL, KIND_CALL};
-    int iterates = o->site_kind == SITE_ITERATE;
-    if (called_begin(g, o->function, iterates, &o->called) < 0 || find_inputs(g, o) < 0) return -1;
-    if (leaves_find(g, o->result, &o->outputs, DEEPEST_VALUE) < 0) return -1;
-    if (moves_nothing(g, o)) return 0;
-    if (leaves_distinct(&o->inputs) < 0 || called_word(g, o->function, iterates, &o->called) < 0) return -1;
-    int64_t number = template_of(g, o->path, o->site, o->called.word, KINDS[o->site_kind], o->inputs.at, o->inputs.n);
+    int silent = o->site_kind == SITE_CALL && o->result == Py_None && !o->failed && !(o->habits & WORKS);
+    return silent && o->inputs.n && !o->written.n ? KIND_SINK : KINDS[o->site_kind];
+}
+
+static int gather_region(PyObject *self, long path, PyObject *site, PyObject *function, long long total, long long own);
+
+/* Goes through the reasons why an operation may be none: 1 if it is one, 0 if nothing moved, -1 if it fails. */
+static int moves_data(Gatherer *g, Operation *o, uint32_t *later) {
+    int found = g->pending_n && !o->failed ? later_of(g, o, later) : NO_LATER;
+    if (found != LATER) *later = NONE;
+    if (found < 0 || found == HANDED_OUT) return found < 0 ? -1 : 0;
+    int nothing = moves_nothing(g, o);
+    return nothing < 0 ? -1 : !nothing;
+}
+
+static int record(Gatherer *g, Operation *o, int64_t total, int64_t own) { /* 1, 0 if nothing moved, -1 if it fails */
+    int iterates = o->site_kind == SITE_ITERATE, done = 0;
+    uint32_t later = NONE;
+    if (called_begin(g, o->function, iterates, &o->called) < 0) return -1;
+    o->habits = o->site_kind == SITE_CALL ? o->called.habits : 0;
+    if (o->habits & CALLS && !o->failed && (done = is_called_later(g, o, total, own)) != 0) return done;
+    if (find_inputs(g, o) < 0 || leaves_find(g, o->result, &o->outputs, DEEPEST_VALUE) < 0) return -1;
+    if ((done = moves_data(g, o, &later)) <= 0) return done;
+    if (leaves_distinct(&o->inputs) < 0) return -1;
+    if (!o->failed && (o->names || o->result == Py_None) && find_written(g, o) < 0) return -1;
+    if (!o->failed && !o->written.n && passes_on(g, o))
+        return !o->returned ? 0 : gather_region((PyObject *)g, (long)o->path, o->site, o->function, total, own) < 0 ? -1 : 1;
+    if (called_word(g, o->function, iterates, &o->called) < 0) return -1;
+    int64_t number = template_of(g, o->path, o->site, o->called.word, kind_of_operation(o), o->inputs.at, o->inputs.n);
     if (number < 0) return -1;
     o->number = (uint32_t)number;
     if (g->paths[o->path].frozen && record_at(g, o->number)->count) {
@@ -368,6 +411,7 @@ static int record(Gatherer *g, Operation *o, int64_t total, int64_t own) { /* 1,
             if (flow_made(&g->flow, &o->outputs.at[i], o->number) < 0) return -1;
         return 1;
     }
+    if (later != NONE && edge(g, later, o->number, FLOW, 0) < 0) return -1;
     if (consume(g, o) < 0 || (!o->failed && produce(g, o) < 0)) return -1;
     if (PyErr_Occurred()) return -1; /* no memory for a reader */
     if (count(g, o->number, total, own, o->outputs.at, o->outputs.n) < 0) return -1;
@@ -375,21 +419,48 @@ static int record(Gatherer *g, Operation *o, int64_t total, int64_t own) { /* 1,
     return tell(g, o->number) < 0 ? -1 : 1;
 }
 
+static int record_told(PyObject *self, long path, PyObject *site, int kind, PyObject *function, PyObject *args,
+                       PyObject *keywords, PyObject *result, long long total, long long own, PyObject *returned);
+
+/* A call of a functools.partial is one of the function behind it, with its arguments too. */
+static int record_partial(PyObject *self, long path, PyObject *site, PyObject *partial, PyObject *const *args, Py_ssize_t n,
+                          PyObject *names, PyObject *result, long long total, long long own, PyObject *returned) {
+    PyObject *function = PyObject_GetAttrString(partial, "func"), *first = PyObject_GetAttrString(partial, "args");
+    PyObject *more = PyObject_GetAttrString(partial, "keywords"), *keywords = more && PyDict_Check(more) ? PyDict_Copy(more) : NULL;
+    Py_ssize_t before = first && PyTuple_Check(first) ? PyTuple_GET_SIZE(first) : 0;
+    PyObject *all = keywords ? PyTuple_New(before + n) : NULL;
+    int done = all && function ? 0 : -1;
+    for (Py_ssize_t i = 0; all && i < before + n; i++) {
+        PyObject *each = i < before ? PyTuple_GET_ITEM(first, i) : args[i - before];
+        Py_INCREF(each);
+        PyTuple_SET_ITEM(all, i, each);
+    }
+    for (Py_ssize_t i = 0; done == 0 && names && i < PyTuple_GET_SIZE(names); i++)
+        done = PyDict_SetItem(keywords, PyTuple_GET_ITEM(names, i), args[n + i]);
+    if (done == 0) done = record_told(self, path, site, SITE_CALL, function, all, keywords, result, total, own, returned);
+    else if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "not a partial");
+    Py_XDECREF(function); Py_XDECREF(first); Py_XDECREF(more); Py_XDECREF(keywords); Py_XDECREF(all);
+    return done;
+}
+
 static int gather_operation(PyObject *self, long path, PyObject *site, int kind, PyObject *function, PyObject *const *args,
                             Py_ssize_t n, PyObject *names, PyObject *result, long long total, long long own, PyObject *returned) {
     Gatherer *g = (Gatherer *)self;
     if (path < 0 || (size_t)path >= g->paths_n || kind < SITE_CALL || kind > SITE_ITERATE) { PyErr_SetString(PyExc_IndexError, "no such path"); return -1; }
     if (returned && !Py_IS_TYPE(returned, &ReturnedType)) { PyErr_SetString(PyExc_TypeError, "not noted here"); return -1; }
+    if (kind == SITE_CALL && (PyObject *)Py_TYPE(function) == g->partial)
+        return record_partial(self, path, site, function, args, n, names, result, total, own, returned);
     Operation o; /* its arrays are large and need no zeros */
     o.path = (uint32_t)path; o.site = site; o.site_kind = kind; o.function = function;
     o.args = args; o.n = n; o.names = names; o.returned = returned;
     o.failed = result == NULL; o.result = result ? result : Py_None;
     leaves_begin(&o.inputs, o.result, NULL);
     leaves_begin(&o.outputs, o.result, &o.inputs);
+    leaves_begin(&o.written, Py_None, &o.inputs);
     Py_INCREF(g);
     int done = record(g, &o, total, own);
     called_end(&o.called);
-    leaves_end(&o.inputs); leaves_end(&o.outputs);
+    leaves_end(&o.inputs); leaves_end(&o.outputs); leaves_end(&o.written);
     Py_DECREF(g);
     return done;
 }

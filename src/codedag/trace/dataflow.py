@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-IGNORED, ARRAY, TENSOR, SEQUENCE, MAPPING, OBJECT, SCALAR, USER = range(8)
+IGNORED, ARRAY, TENSOR, SEQUENCE, MAPPING, OBJECT, SCALAR, USER, LIBRARY = range(9)
 HELD_SCALARS = 8_192  # the newest ones, up to twice as many
 _WIDEST = 256  # elements looked at per container
+_SHORT = 32  # containers up to this length are looked through; of longer ones four elements show whether they hold data
 _WIDEST_OBJECT = 64  # attributes looked at per user object
 _MOST = 4_096  # values looked at per operation
 _DEEPEST = 3
@@ -51,6 +52,7 @@ class Buffer:
     owner: Any
     writer: int
     written: int  # when, on the clock of the dataflow
+    begun: int  # when this piece of memory was first seen
     readers: set[int] = field(default_factory=set)
 
 
@@ -68,7 +70,7 @@ def classify(of: type, user_files: set[str]) -> int:
     if numpy is not None and issubclass(of, getattr(numpy, "ndarray", ())):
         return ARRAY
     if hasattr(of, "storage_offset") and hasattr(of, "data_ptr"):
-        return TENSOR
+        return TENSOR if _has_memory(of) else IGNORED
     if issubclass(of, list | tuple):
         return SEQUENCE
     if issubclass(of, dict):
@@ -76,7 +78,17 @@ def classify(of: type, user_files: set[str]) -> int:
     if any(hasattr(of, name) for name in ("__array_interface__", "__array__", "__dlpack__", "tobytes")):
         return OBJECT
     module = sys.modules.get(of.__module__)
-    return USER if getattr(module, "__file__", None) in user_files else IGNORED
+    if getattr(module, "__file__", None) in user_files:
+        return USER
+    if module is None or issubclass(of, type | BaseException | types.FunctionType):
+        return IGNORED
+    return LIBRARY if of.__dictoffset__ else IGNORED
+
+
+def _has_memory(of: type) -> bool:
+    """Whether tensors of this class are what they seem: fake and functional ones stand for others, and are let be."""
+    plain = getattr(sys.modules.get("torch"), "Tensor", of)
+    return getattr(of, "__torch_dispatch__", None) is getattr(plain, "__torch_dispatch__", None)
 
 
 def _kind_of_scalar(of: type, numpy: Any) -> int:
@@ -92,9 +104,9 @@ class Dataflow:
     def __init__(self, user_files: set[str]) -> None:
         self._user_files = user_files
         self._clock = 0
-        self._objects: dict[int, tuple[Any, int, int]] = {}  # id -> weak reference, operation, when
+        self._objects: dict[int, tuple[Any, int, int, int]] = {}  # id -> weak reference, operation, when, memory
         self._buffers: dict[int, Buffer] = {}
-        self._shared: dict[int, Any] = {}  # tensor storage pointer -> weak reference to the array that owns it
+        self._shared: dict[int, tuple[Any, int]] = {}  # tensor storage pointer -> the array that owns it, its memory
         self._young: dict[int, tuple[Any, int]] = {}  # id -> scalar, operation
         self._old: dict[int, tuple[Any, int]] = {}
         self._purge_at = 4096
@@ -113,26 +125,50 @@ class Dataflow:
         """Adds the data objects inside a value to `out`."""
         out.left -= 1
         kind = self.kind(value)
-        if kind == IGNORED or out.left < 0:
+        if kind in (IGNORED, LIBRARY) or out.left < 0:
             return
         if kind in (SEQUENCE, MAPPING, USER):
-            if depth:
+            if depth and self._may_hold_data(value, kind, depth):
                 for element in self._inside(value, kind):
                     self.leaves(element, out, depth - 1)
         elif type(value) is not float or self._scalar_producer(value) >= 0:
             out.append((value, kind))
 
+    def held(self, value: Any, out: Leaves, depth: int = 0) -> None:
+        """Adds the data that an object of a library holds, and below it (`depth`) what such objects in it hold."""
+        for element in self._inside(value, LIBRARY):
+            if depth and self.kind(element) == LIBRARY:
+                out.left -= 1
+                if out.left >= 0:
+                    self.held(element, out, depth - 1)
+            elif self.kind(element) != USER:  # what user code does with its own is seen there
+                self.leaves(element, out, min(depth, 1))
+
     def _inside(self, value: Any, kind: int) -> list[Any]:
-        if kind == USER:
+        if kind in (USER, LIBRARY):
             try:
                 return list(islice(object.__getattribute__(value, "__dict__").values(), _WIDEST_OBJECT))
             except _REFUSALS:
                 return []  # it has slots only
+        base: Any = list if isinstance(value, list) else tuple
+        return list(islice(dict.values(value) if kind == MAPPING else base.__iter__(value), _WIDEST))
+
+    def _may_hold_data(self, value: Any, kind: int, depth: int) -> bool:
+        if kind == USER:
+            return True
         base: Any = dict if kind == MAPPING else list if isinstance(value, list) else tuple
-        elements = list(islice(dict.values(value) if kind == MAPPING else base.__iter__(value), _WIDEST))
-        if base.__len__(value) > 8 and self.kind(elements[0]) == IGNORED:
-            return []  # a long list of plain numbers or texts
-        return elements
+        n = base.__len__(value)
+        if n <= _SHORT:
+            return True
+        sample = (
+            list(islice(dict.values(value), 4))
+            if kind == MAPPING
+            else [base.__getitem__(value, i) for i in (0, 1, n // 2, n - 1)]
+        )
+        found = Leaves()
+        for element in sample:
+            self.leaves(element, found, depth - 1)
+        return bool(found)
 
     # -- who made it
 
@@ -149,10 +185,7 @@ class Dataflow:
         if kind not in (ARRAY, TENSOR):
             return made
         key, owner = self._root(value, kind)
-        buffer = self._buffers.get(key)
-        if buffer is not None and buffer.owner() is None:
-            del self._buffers[key]
-            buffer = None
+        buffer = self._buffer(key, value)
         if made < 0 and owner is not value:
             made, when = self._made(owner)
         if buffer is None:
@@ -170,25 +203,35 @@ class Dataflow:
         del self._objects[id(value)]
         return -1, -1
 
+    def _buffer(self, key: int, value: Any) -> Buffer | None:
+        """The memory with this key, if it lives: its owner does, or this value, which has used it since it began."""
+        buffer = self._buffers.get(key)
+        if buffer is None or buffer.owner() is not None:
+            return buffer
+        entry = self._objects.get(id(value))
+        if entry is not None and entry[0]() is value and entry[3] == key and entry[2] >= buffer.begun:
+            buffer.owner = entry[0]
+            return buffer
+        return None
+
     def _root(self, value: Any, kind: int) -> tuple[int, Any]:
         """The key of the memory behind an array or a tensor, and the object that stands for it."""
         if kind == TENSOR:
             pointer = storage_of(value)
             if not pointer:
                 return id(value), value  # no memory of its own that another tensor could share (sparse, meta, empty)
-            owner = self._shared[pointer]() if pointer in self._shared else None
-            return (id(owner), owner) if owner is not None else (-pointer, value)
+            reference, key = self._shared.get(pointer, (None, 0))
+            owner = reference() if reference is not None else None
+            return (key, owner) if owner is not None else (-pointer, value)
         ndarray = sys.modules["numpy"].ndarray
         array = value
-        while (base := ndarray.base.__get__(array)) is not None:
-            if type(base).__name__ == "DummyArray":  # between an array and what as_strided made of it
-                base = getattr(base, "base", None)
+        while (base := _behind(ndarray.base.__get__(array))) is not None:
             if isinstance(base, ndarray):
                 array = base
             elif self.kind(base) == TENSOR:
                 return self._root(base, TENSOR)
             else:
-                break
+                return id(base), array  # memory of another kind: whoever uses it keeps it
         return id(array), array
 
     # -- recording
@@ -204,12 +247,11 @@ class Dataflow:
         except TypeError:
             return
         self._clock += 1
-        self._objects[id(value)] = (reference, operation, self._clock)
-        if kind in (ARRAY, TENSOR):
-            key, owner = self._root(value, kind)
-            if key not in self._buffers or self._buffers[key].owner() is None:
-                own = reference if owner is value else weakref.ref(owner)
-                self._buffers[key] = Buffer(own, operation, self._clock)
+        key, owner = self._root(value, kind) if kind in (ARRAY, TENSOR) else (0, None)
+        if owner is not None and self._buffer(key, value) is None:
+            own = reference if owner is value else weakref.ref(owner)
+            self._buffers[key] = Buffer(own, operation, self._clock, self._clock)
+        self._objects[id(value)] = (reference, operation, self._clock, key)
         if len(self._objects) + len(self._shared) > self._purge_at:
             self._purge()
 
@@ -226,9 +268,9 @@ class Dataflow:
         self._clock += 1
         if kind in (ARRAY, TENSOR):
             key, owner = self._root(value, kind)
-            buffer = self._buffers.get(key)
-            if buffer is None or buffer.owner() is None:
-                self._buffers[key] = Buffer(weakref.ref(owner), operation, self._clock)
+            buffer = self._buffer(key, value)
+            if buffer is None:
+                self._buffers[key] = Buffer(weakref.ref(owner), operation, self._clock, self._clock)
             else:
                 readers, buffer.readers = buffer.readers, set()
                 buffer.writer, buffer.written = operation, self._clock
@@ -241,21 +283,35 @@ class Dataflow:
         for value, kind in inputs:
             if kind == ARRAY and pointer and address_of(value) == pointer:
                 key, owner = self._root(value, ARRAY)
-                if key == id(owner):
-                    self._shared[pointer] = weakref.ref(owner)
+                if key > 0:  # else the array itself is memory of a tensor
+                    self._shared[pointer] = (weakref.ref(owner), key)
+
+    def maker(self, leaf: Leaf) -> int:
+        """The operation that made this very object, or -1."""
+        return self._scalar_producer(leaf[0]) if leaf[1] == SCALAR else self._made(leaf[0])[0]
 
     def known(self, leaf: Leaf) -> bool:
         """Whether this very object has a producer already."""
-        return (self._scalar_producer(leaf[0]) if leaf[1] == SCALAR else self._made(leaf[0])[0]) >= 0
+        return self.maker(leaf) >= 0
 
     def _purge(self) -> None:
         self._objects = {k: v for k, v in self._objects.items() if v[0]() is not None}
+        for reference, _, _, key in list(self._objects.values()):
+            if key in self._buffers:
+                self._buffer(key, reference())  # memory whose first owner is gone goes to one that lives
         self._buffers = {k: b for k, b in self._buffers.items() if b.owner() is not None}
-        self._shared = {k: owner for k, owner in self._shared.items() if owner() is not None}
+        self._shared = {k: shared for k, shared in self._shared.items() if shared[0]() is not None}
         self._purge_at = max(4096, 2 * (len(self._objects) + len(self._shared)))
 
 
 # -- facts about one data object
+
+
+def _behind(base: Any) -> Any:
+    """What owns the memory that the base of an array stands for."""
+    if type(base).__name__ == "DummyArray":  # between an array and what as_strided made of it
+        return getattr(base, "base", None)
+    return base.obj if type(base) is memoryview else base
 
 
 def storage_of(tensor: Any) -> int:
@@ -291,12 +347,61 @@ def layout_of(value: Any, kind: int) -> tuple[str, Sequence[int], int] | None:
             ndarray = sys.modules["numpy"].ndarray
             dtype, shape = ndarray.dtype.__get__(value), ndarray.shape.__get__(value)
         else:
-            dtype, shape = value.dtype, value.shape
+            dtype, shape = value.dtype, _shape_of(value)
         if _INTS.issuperset(map(type, shape)):
             return _element_name(dtype), shape, int(dtype.itemsize)
     except _REFUSALS:
         pass  # a nested tensor has no shape
     return None
+
+
+def _shape_of(tensor: Any) -> Any:
+    """The shape, asked so that `torch.jit.trace` does not take the question for a part of the program."""
+    jit: Any = getattr(sys.modules.get("torch"), "_C", None)
+    state = jit._get_tracing_state() if jit is not None else None
+    if state is None:
+        return tensor.shape
+    jit._set_tracing_state(None)
+    try:
+        return tensor.shape
+    finally:
+        jit._set_tracing_state(state)
+
+
+def tensor_samples() -> list[tuple[Any, ...]]:
+    """Tensors with what torch says about each: the twin in C finds the fields that hold it.  None within a mode."""
+    torch: Any = sys.modules["torch"]
+    jit = torch._C
+    if jit._get_tracing_state() is not None or jit._len_torch_function_stack() or jit._len_torch_dispatch_stack():
+        return []
+    with torch.no_grad():
+        samples = _tensors(torch)
+    told = []
+    for t in samples:
+        storage = t.untyped_storage()
+        place = (int(t._cdata), int(storage._cdata), int(storage.data_ptr()), int(t.storage_offset()))
+        told.append((t, *place, tuple(t.shape), t.dtype))
+    return told
+
+
+def _tensors(torch: Any) -> list[Any]:
+    whole = torch.zeros(2 * 3 * 5 * 7 * 2 * 3, dtype=torch.uint8, device="cpu")
+    samples = [whole, whole[3:], whole[17:].view(11, 113)[1:], whole[40:61].view(3, 7), whole[0]]
+    samples += [whole.view(6, 35, 6), whole.view(2, 3, 35, 6), whole.view(2, 3, 5, 7, 6), whole.view(2, 3, 5, 7, 2, 3)]
+    names = (
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "float32",
+        "float64",
+        "bool",
+        "bfloat16",
+        "complex64",
+    )
+    return samples + [torch.zeros(n, dtype=getattr(torch, d), device="cpu") for d in names for n in (4, 300)]
 
 
 def _element_name(dtype: Any) -> str:

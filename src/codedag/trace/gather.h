@@ -13,8 +13,9 @@
 #include <string.h>
 
 enum { SITE_CALL, SITE_BINARY, SITE_UNARY, SITE_INPLACE, SITE_GETITEM, SITE_SETITEM, SITE_RETURN, SITE_ITERATE };
-enum { IGNORED, ARRAY, TENSOR, SEQUENCE, MAPPING, OBJECT, SCALAR, USER }; /* dataflow.py has the same list */
-enum { KIND_CALL, KIND_OPERATOR, KIND_SUBSCRIPT, KIND_REGION, KIND_SOURCE };
+enum { IGNORED, ARRAY, TENSOR, SEQUENCE, MAPPING, OBJECT, SCALAR, USER, LIBRARY }; /* dataflow.py has the same list */
+enum { KIND_CALL, KIND_OPERATOR, KIND_SUBSCRIPT, KIND_REGION, KIND_SOURCE, KIND_SINK };
+enum { PUTS = 1, PLACES = 2, WRITES = 4, KEEPS = 8, WORKS = 16, CALLS = 32, LOOKS = 64 }; /* habits.py has the same list */
 enum { FLOW, ANTI };
 
 #define NONE UINT32_MAX
@@ -75,10 +76,10 @@ static inline PyObject *weak(PyObject *object) {
 typedef struct { PyTypeObject *type; PyObject *ref; int kind; uint32_t word, source_word; int64_t nbytes; } TypeFacts;
 
 /* A callable, or the method `name` of a class (`of` is the class then). */
-typedef struct { PyObject *of, *ref, *name; uint32_t word; int puts; } FunctionFacts;
+typedef struct { PyObject *of, *ref, *name; uint32_t word; int habits; } FunctionFacts;
 
-/* An element type.  `dtype` is kept for torch's, which live for ever. */
-typedef struct { PyObject *dtype; uint32_t word; int64_t itemsize; } Element;
+/* An element type. */
+typedef struct { uint32_t word; int64_t itemsize; } Element;
 
 /* Shape, element type and memory of one array or tensor. */
 typedef struct {
@@ -88,12 +89,14 @@ typedef struct {
     int64_t nbytes;
     uintptr_t data;     /* first element */
     uintptr_t storage;  /* where the memory of the tensor behind it begins; 0 if there is no tensor */
+    int asked;          /* a tensor told this itself, which is slow: worth keeping */
 } Layout;
 
 /* A data object found in the values of an operation. */
 typedef struct {
     PyObject *value;    /* owned: other threads may take it out of its container meanwhile */
-    PyObject *root;     /* borrowed from value: the array or tensor that stands for the memory */
+    PyObject *root;     /* borrowed from value: the array or tensor that stands for the memory, */
+    PyObject *memory;   /* and what has the memory: the same, or (borrowed) a bytearray, a mapped file */
     int kind;
     Layout layout;
 } Leaf;
@@ -110,12 +113,16 @@ typedef struct Leaves {
 } Leaves;
 
 /* An object and the operation that made it.  `layout` is kept for tensors, which are slow to ask. */
-typedef struct { PyObject *object, *ref; uint64_t when; uint32_t operation; Layout *layout; } Made;
+typedef struct { PyObject *object, *ref; uint64_t when, key; uint32_t operation; Layout *layout; } Made; /* key: its memory */
 
 /* A piece of memory, its last writer and who has read it since. */
-typedef struct { uint64_t key, written; PyObject *owner; uint32_t writer; Set readers; } Buffer;
+typedef struct { uint64_t key, written, begun; PyObject *owner; uint32_t writer; Set readers; } Buffer;
 
-typedef struct { uintptr_t storage; PyObject *owner; } Shared;
+typedef struct { uintptr_t storage; PyObject *owner; uint64_t key; } Shared;
+
+/* What will give the results of a call that a library makes later.  `ref` is NULL where there is none, and
+ * the type (of C, so it stays) must do. */
+typedef struct { PyTypeObject *type; PyObject *ref; uint32_t operation; } Pending;
 typedef struct { struct { PyObject *value; uint32_t operation; } *slot; size_t n; } Scalars;
 
 typedef struct {
@@ -146,14 +153,14 @@ typedef struct { uint32_t token, number; } Arrival;
 typedef struct {
     PyObject_HEAD
     PyObject *user_files, *names, *on_operation;
-    PyObject *classify, *nbytes, *signature, *open_shapes, *layout_of, *address_of, *bound_to, *name_of, *samples;
-    PyObject *container_methods;
+    PyObject *classify, *nbytes, *signature, *open_shapes, *layout_of, *address_of, *bound_to, *name_of, *samples, *tensor_samples;
+    PyObject *habits, *partial;
     PyObject *odd_sites;        /* template -> site, where that is not the end of its path (deep recursion) */
     PyObject *word_numbers;     /* text -> number */
     PyObject **words; size_t words_n, words_room;
     TypeFacts *types; size_t types_n, types_room; Index types_index;
     FunctionFacts *functions; size_t functions_n, functions_room; Index functions_index;
-    Element *elements; size_t elements_n, elements_room; Index elements_index;   /* torch's */
+    Element tensor_numbers[64]; /* torch's, by their number in the fields of a tensor */
     Element numbers[24];        /* numpy's own numbers in the byte order of the machine, by their type number */
     Flow flow;
     Record **blocks; size_t blocks_room; uint32_t records_n;
@@ -163,16 +170,20 @@ typedef struct {
     Sums edges;
     Arrival *arrivals; size_t arrivals_n, arrivals_room; /* batches that other processes made, and who took them */
     int64_t *peaks; size_t peaks_room; int64_t peak_next; /* of a memory pass, by number */
+    Pending *pending; size_t pending_n, pending_room; Index pending_index;
 } Gatherer;
 
 /* ---- values (gather_values.c) ------------------------------------------------------------------------------- */
 INTERNAL int values_ready(void);
 INTERNAL void values_trust(int yes);    /* whether fields of arrays may be read (tests say no) */
+INTERNAL PyObject *tensor_text(Gatherer *g, const Leaf *leaf); /* its signature; NULL if its fields are not known */
 INTERNAL int64_t word_number(Gatherer *g, PyObject *text);
 INTERNAL TypeFacts *type_facts(Gatherer *g, PyObject *value); /* NULL with an exception; not across Python code */
 INTERNAL int kind_of(Gatherer *g, PyObject *value);           /* -1 with an exception */
 INTERNAL void leaves_begin(Leaves *out, PyObject *result, const Leaves *before);
+INTERNAL void leaves_again(Leaves *out); /* as many values may be looked at again */
 INTERNAL int leaves_find(Gatherer *g, PyObject *value, Leaves *out, int depth);
+INTERNAL int leaves_held(Gatherer *g, PyObject *value, Leaves *out, int depth);
 INTERNAL int leaves_add(Gatherer *g, PyObject *value, int kind, Leaves *out);
 INTERNAL int leaves_distinct(Leaves *leaves);
 INTERNAL void leaves_end(Leaves *leaves);
@@ -182,7 +193,7 @@ typedef struct {
     PyObject *own, *name;   /* owned; what it is bound to, if that is an object or a class */
     const char *text;       /* the name, if it was seen without asking */
     const void *where;      /* its address: the same for every call of one method */
-    int puts;
+    int habits;
     uint32_t word;          /* the dotted name, once it is known */
 } Called;
 INTERNAL int names_ready(void);
@@ -192,7 +203,7 @@ INTERNAL void called_end(Called *called);
 
 /* ---- flow (gather_flow.c) ----------------------------------------------------------------------------------- */
 INTERNAL uint32_t flow_producer(Flow *f, const Leaf *leaf, uint32_t reader); /* NONE: unknown, or no memory */
-INTERNAL int flow_known(Flow *f, const Leaf *leaf);
+INTERNAL uint32_t flow_maker(const Flow *f, const Leaf *leaf); /* of this very object; NONE: unknown */
 INTERNAL int flow_scalar_known(const Flow *f, PyObject *value);
 INTERNAL int flow_made(Flow *f, const Leaf *leaf, uint32_t operation);
 INTERNAL int flow_written(Flow *f, const Leaf *leaf, uint32_t operation, Set *readers); /* the caller frees them */

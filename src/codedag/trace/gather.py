@@ -12,11 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from codedag.instrument.sites import BINARY, GETITEM, INPLACE, ITERATE, SETITEM, UNARY
+from codedag.instrument.sites import BINARY, CALL, GETITEM, INPLACE, ITERATE, SETITEM, UNARY
+from codedag.trace import habits
+from codedag.trace.calls import Call, distinct, same_as, seen, unfolded
 from codedag.trace.dataflow import (
     ARRAY,
     IGNORED,
+    LIBRARY,
     MAPPING,
+    OBJECT,
     SCALAR,
     SEQUENCE,
     TENSOR,
@@ -28,14 +32,17 @@ from codedag.trace.dataflow import (
     open_shapes,
     signature,
 )  # fmt: skip
-from codedag.trace.names import Names, bound_to, name_of
+from codedag.trace.names import Names
 
-CONTAINER_METHODS = frozenset({"append", "extend", "insert", "add", "update", "setdefault", "appendleft", "put"})
-_NO_OBJECT = (type(None), types.ModuleType)  # what a plain function is bound to
-_HOLDERS = (IGNORED, SEQUENCE, MAPPING, USER)
+_HOLDERS = (IGNORED, SEQUENCE, MAPPING, USER, LIBRARY)
+_DATA = (ARRAY, TENSOR, OBJECT)
+_SEQUENCE_ITERATOR = type(iter(type("", (), {"__getitem__": None})()))  # of what has items and no iterator, as arrays
+_MOST_PENDING = 1_024  # calls that libraries make later and whose results are not yet seen
 _DEEPEST_PATH = 64
 MOST_SHAPES = 4  # signatures of one operation that are told apart; more are folded into one with open shapes
 TOLD_FROM = 6  # `on_operation` hears of the first execution of a template, and of every one from this one on
+
+_HANDED_OUT = -2
 
 OpKind = Literal["call", "operator", "subscript", "region", "source", "sink"]
 EdgeKind = Literal["flow", "anti"]
@@ -113,6 +120,8 @@ class Gatherer:
         self._frozen: set[int] = set()
         self._arrivals: list[tuple[int, int]] = []
         self._peak = 0
+        self._pending: dict[int, tuple[Callable[[Any], bool], int]] = {}  # id of what gives the results -> operation
+        self._user_files = user_files
         self._lock = threading.RLock()
 
     # -- what was gathered
@@ -156,6 +165,10 @@ class Gatherer:
                 noted.flows[producer] = noted.flows.get(producer, 0) + nbytes(leaf)
         return noted
 
+    def carries(self, number: float) -> bool:
+        """Whether a number came out of an operation on data, so that arithmetic with it is one too."""
+        return self.flow.known((number, SCALAR))
+
     def region(
         self,
         path: int,
@@ -193,27 +206,147 @@ class Gatherer:
 
         One that raised has consumed its inputs, and has made and written nothing that the program could rely on.
         """
-        inputs, outputs = self._inputs(function, args, keywords, result), self._leaves_of(result)
-        if not inputs and returned is None and all(map(self.flow.known, outputs)):  # nothing moved, or handed through
+        call = seen(site, function, args, keywords, result)
+        if not failed and call.habits & habits.CALLS and self._is_called_later(path, call, total, own):
+            return
+        given, held = self._inputs(call)
+        outputs = self._leaves_of(result)
+        later = -1 if failed else self._later(call, outputs)
+        if later == _HANDED_OUT or self._moves_nothing(call, given, held, outputs, returned):
             site.calls += 1
             site.nanoseconds += total
             return
+        inputs = distinct(held + given)
+        written = [] if failed else self._written(call, inputs, held)
+        if not failed and not written and self._passes_on(path, call, inputs, outputs, returned):
+            self._drove(path, call, total, own, returned)
+            return
         with self._lock:
-            name = self._names.of(function, iterates=site.kind == ITERATE)
-            in_sig = ",".join(signature(leaf) for leaf in inputs)
-            template = self._template(path, name, _KINDS.get(site.kind, "call"), site, in_sig)
+            template = self._template_of(path, call, inputs, bool(written) or failed)
             if path in self._frozen and template.count:
                 for leaf in outputs:
                     self.flow.made(leaf, template.number)
                 return
+            if later >= 0:
+                self._edge(later, template.number, "flow", 0)
             self._consume(template, inputs, returned)
             if not failed:
-                self._produce(template, function, args, keywords, result, inputs, outputs, returned is not None)
+                self._produce(template, call, inputs, outputs, written, returned is not None)
             self._count(template, total, own, outputs)
             template.peak_nbytes, self._peak = max(template.peak_nbytes, self._peak), 0
             count = template.count
         if self._on_operation is not None and (count == 1 or count >= TOLD_FROM):
             self._on_operation(template)
+
+    def _template_of(self, path: int, call: Call, inputs: list[Leaf], wrote: bool) -> Template:
+        name = self._names.of(call.function, iterates=call.site.kind == ITERATE)
+        in_sig = ",".join(signature(leaf) for leaf in inputs)
+        silent = call.site.kind == CALL and call.result is None and not call.habits & habits.WORKS
+        kind: OpKind = "sink" if silent and inputs and not wrote else _KINDS.get(call.site.kind, "call")
+        return self._template(path, name, kind, call.site, in_sig)
+
+    # -- calls that move nothing, or only what others made
+
+    def _moves_nothing(
+        self, call: Call, inputs: list[Leaf], held: list[Leaf], outputs: list[Leaf], returned: Any
+    ) -> bool:
+        """Whether no data went in and none that is new came out."""
+        if inputs or returned is not None:
+            return False
+        if held and (outputs or call.result is None):
+            return False
+        return all(map(self.flow.known, outputs)) or (call.site.kind == ITERATE and self._are_parts(call, outputs))
+
+    def _are_parts(self, call: Call, outputs: list[Leaf]) -> bool:
+        """Whether a loop took these from an array that is known: rows are views of it, single numbers its elements."""
+        if type(call.function) is not _SEQUENCE_ITERATOR or any(leaf[1] != SCALAR for leaf in outputs):
+            return all(self.flow.producer(leaf) >= 0 for leaf in outputs)
+        sequence = call.function.__reduce__()[1][0]
+        kind = self.flow.kind(sequence)
+        producer = self.flow.producer((sequence, kind)) if kind == ARRAY else -1
+        if producer >= 0:
+            for leaf in outputs:
+                self.flow.made(leaf, producer)
+        return producer >= 0
+
+    def _passes_on(
+        self, path: int, call: Call, inputs: list[Leaf], outputs: list[Leaf], returned: Any
+    ) -> bool:  # fmt: skip
+        """Whether all that came out was there before: inside of what went in, or made by what this call has run."""
+        given = {id(value) for value in (call.own, *call.args, *call.keywords.values())}
+        if not outputs or id(call.result) in given:
+            return False
+        taken = {id(leaf[0]) for leaf in inputs}
+        for leaf in outputs:
+            if not self.flow.known(leaf):
+                return False
+            if returned is None and id(leaf[0]) not in taken and not self._is_below(path, self.flow.maker(leaf)):
+                return False
+        return True
+
+    def _is_below(self, path: int, operation: int) -> bool:
+        """Whether an operation ran inside the one at this path."""
+        below = self._paths[self._templates[operation].path].parent
+        while below > path:
+            below = self._paths[below].parent
+        return below == path
+
+    def _drove(self, path: int, call: Call, total: int, own: int, returned: Any) -> None:
+        if returned is None:
+            call.site.calls += 1
+            call.site.nanoseconds += total
+        else:  # a library call that did nothing but run user code
+            self.region(path, call.site, call.function, (), {}, None, total, own, None)
+
+    def _is_called_later(self, path: int, call: Call, total: int, own: int) -> bool:
+        """Whether a library function (`map`, `submit`) is to call another one on data: that one is the operation."""
+        self._pending.pop(id(call.result), None)
+        function = unfolded(call.args[0]) if call.args else None
+        if not self._is_library_function(function) or self.flow.kind(call.result) not in (IGNORED, LIBRARY):
+            return False
+        found = Leaves()
+        for value in call.args[1:]:
+            self.flow.leaves(value, found)
+        if not found:
+            return False
+        with self._lock:
+            inputs = distinct(found)
+            name, in_sig = self._names.of(function), ",".join(signature(leaf) for leaf in inputs)
+            template = self._template(path, name, "call", call.site, in_sig)
+            self._consume(template, inputs, None)
+            self._count(template, total, own, [])
+            if len(self._pending) >= _MOST_PENDING:
+                self._pending.clear()
+            self._pending[id(call.result)] = (same_as(call.result), template.number)
+        return True
+
+    def _is_library_function(self, function: Any) -> bool:
+        if isinstance(function, types.MethodType):
+            function = function.__func__
+        if isinstance(function, types.FunctionType):
+            return function.__code__.co_filename not in self._user_files
+        return callable(function) and not isinstance(function, type) and self.flow.kind(function) != USER
+
+    def _later(self, call: Call, outputs: list[Leaf]) -> int:
+        """The operation behind the results of a later call that this call has asked for; -1 if there is none.
+
+        What only hands them out (`list`, `next`, `Future.result`) is no operation itself.
+        """
+        if not self._pending:
+            return -1
+        asked = call.function if call.site.kind == ITERATE else call.own
+        for value in (asked, *call.args):
+            reference, number = self._pending.get(id(value), (None, -1))
+            if reference is None or not reference(value):
+                continue
+            if value is not asked and call.function is not next and self.flow.kind(call.result) not in _HOLDERS:
+                return number
+            new = [leaf for leaf in outputs if not self.flow.known(leaf)]
+            for leaf in new:
+                self.flow.made(leaf, number)
+                self._templates[number].out_nbytes += nbytes(leaf)
+            return _HANDED_OUT if new else -1
+        return -1
 
     # -- flow
 
@@ -222,22 +355,34 @@ class Gatherer:
         self.flow.leaves(value, out)
         return out
 
-    def _inputs(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any], result: Any) -> list[Leaf]:
-        own = bound_to(function)
-        kind = self.flow.kind(own)
-        if type(own) not in _NO_OBJECT and kind in _HOLDERS and name_of(function) in CONTAINER_METHODS:
-            return []  # putting a value into a container moves no data
-        if isinstance(function, type) and self.flow.kind(result) in _HOLDERS:
-            return []  # a constructor that only stores what it is given
-        found = Leaves()
-        if own is not None and kind != IGNORED:
-            self.flow.leaves(own, found, 1)
-        for value in args:
-            self.flow.leaves(value, found)
-        for value in keywords.values():
-            self.flow.leaves(value, found)
-        seen: set[int] = set()
-        return [leaf for leaf in found if not (id(leaf[0]) in seen or seen.add(id(leaf[0])))]  # type: ignore[func-returns-value]
+    def _inputs(self, call: Call) -> tuple[list[Leaf], list[Leaf]]:
+        """The data that a call was given, and that which the object holds of which it is a method."""
+        given, held = Leaves(), Leaves()
+        if self._only_stores(call):
+            return given, held
+        kind = self.flow.kind(call.function if call.site.kind == ITERATE else call.own)
+        if call.site.kind == ITERATE:
+            if kind == LIBRARY:
+                self.flow.held(call.function, held, 2)
+        elif kind == LIBRARY:
+            self.flow.held(call.own, held)
+        elif kind != IGNORED:
+            self.flow.leaves(call.own, given, 1)
+        for value in (*call.args, *call.keywords.values()):
+            self.flow.leaves(value, given)
+        return given, distinct(held)
+
+    def _only_stores(self, call: Call) -> bool:
+        """Whether a call puts values into a container, takes them out or keeps them: that moves no data."""
+        if call.site.kind in (GETITEM, SETITEM):
+            return self.flow.kind(call.args[call.site.kind == SETITEM]) in (SEQUENCE, MAPPING)
+        if call.habits & habits.LOOKS and call.own is None:
+            return True
+        if call.habits & habits.PUTS and call.own is not None:
+            return self.flow.kind(call.own) in _HOLDERS
+        if call.habits & habits.PLACES and call.args:
+            return self.flow.kind(call.args[0]) in _HOLDERS
+        return isinstance(call.function, type) and self.flow.kind(call.result) in _HOLDERS
 
     def _consume(self, template: Template, inputs: list[Leaf], returned: Any) -> None:
         for leaf in inputs:
@@ -260,44 +405,50 @@ class Gatherer:
         return source.number
 
     def _produce(
-        self, template: Template, function: Any, args: Any, keywords: Any, result: Any,
-        inputs: list[Leaf], outputs: list[Leaf], called_back: bool,
+        self, template: Template, call: Call, inputs: list[Leaf], outputs: list[Leaf], written: list[Leaf],
+        called_back: bool,
     ) -> None:  # fmt: skip
         taken = {id(leaf[0]) for leaf in inputs}
-        for leaf in self._written(template.site, function, args, keywords, result, inputs):
+        for leaf in written:
             for reader in self.flow.written(leaf, template.number):
                 self._edge(reader, template.number, "anti", 0)
         for leaf in outputs:
             value, kind = leaf
-            if value is result and id(value) in taken:
+            if value is call.result and id(value) in taken:
                 for reader in self.flow.written(leaf, template.number):
                     self._edge(reader, template.number, "anti", 0)
-            elif (value is not result or called_back) and self.flow.known(leaf):
+            elif (value is not call.result or called_back) and self.flow.known(leaf):
                 continue  # handed through unchanged
             else:
                 if kind == TENSOR:
                     self.flow.shares(value, inputs)
                 self.flow.made(leaf, template.number)
-        if type(result) is float and inputs:
-            self.flow.made((result, SCALAR), template.number)
+        if type(call.result) is float and inputs and all(call.result is not value for value in call.args):
+            self.flow.made((call.result, SCALAR), template.number)  # one that was given is known, or is a constant
 
-    def _written(
-        self, site: Any, function: Any, args: Any, keywords: Any, result: Any, inputs: list[Leaf]
-    ) -> list[Leaf]:
-        """Arguments whose buffer this call wrote: out=, dst=, an item set, or a method that returned nothing."""
+    def _written(self, call: Call, inputs: list[Leaf], held: list[Leaf]) -> list[Leaf]:
+        """What this call wrote: out=, dst=, an item set, or what a call wrote that returned nothing.
+
+        A method writes its own object or what that holds, a function its first argument if it is known to do so.
+        """
         written = Leaves()
         for name in ("out", "dst"):
-            if keywords.get(name) is not None:
-                self.flow.leaves(keywords[name], written, 1)
-        if result is None and inputs:
-            own = bound_to(function)
-            if site.kind == SETITEM:
-                target = args[1]  # a site passes value, object, index
-            else:
-                target = own if self.flow.kind(own) in (ARRAY, TENSOR) else args[0] if args else None
-            if self.flow.kind(target) in (ARRAY, TENSOR):
+            if call.keywords.get(name) is not None:
+                self.flow.leaves(call.keywords[name], written, 1)
+        if call.result is None and inputs:
+            target = self._target(call)
+            if self.flow.kind(target) in _DATA:
                 written.append((target, self.flow.kind(target)))
+            elif held and not call.habits & habits.KEEPS:
+                written.extend(held)
         return written
+
+    def _target(self, call: Call) -> Any:
+        if call.site.kind == SETITEM:
+            return call.args[1]  # a site passes value, object, index
+        if self.flow.kind(call.own) in _DATA:
+            return None if call.habits & habits.KEEPS else call.own
+        return call.args[0] if call.habits & habits.WRITES and call.args else None
 
     # -- gathering
 

@@ -58,14 +58,28 @@ const Layout *flow_layout(const Flow *f, PyObject *tensor) {
     return made ? made->layout : NULL;
 }
 
-int flow_known(Flow *f, const Leaf *leaf) {
-    return leaf->kind == SCALAR ? flow_scalar_known(f, leaf->value) : made_find(f, leaf->value) != NULL;
+uint32_t flow_maker(const Flow *f, const Leaf *leaf) {
+    if (leaf->kind == SCALAR) return scalar_producer(f, leaf->value);
+    Made *made = made_find(f, leaf->value);
+    return made ? made->operation : NONE;
 }
 
-static Buffer *buffer_find(const Flow *f, uint64_t key) {
+/* The references dropped have no callbacks, and their objects are dead. */
+static int adopt(Buffer *buffer, const Made *made) {
+    if (!made || made->key != buffer->key || made->when < buffer->begun) return 0;
+    PyObject *before = buffer->owner;
+    Py_INCREF(made->ref);
+    buffer->owner = made->ref;
+    Py_DECREF(before);
+    return 1;
+}
+
+/* The memory with this key, if it lives: its owner does, or this value, which has used it since it began. */
+static Buffer *buffer_find(const Flow *f, uint64_t key, PyObject *value) {
     uint32_t at = index_find(&f->buffers_index, key);
-    if (at == NONE || is_dead(f->buffers[at].owner)) return NULL;
-    return &f->buffers[at];
+    if (at == NONE) return NULL;
+    Buffer *buffer = &f->buffers[at];
+    return !is_dead(buffer->owner) || adopt(buffer, made_find(f, value)) ? buffer : NULL;
 }
 
 typedef struct { uint64_t key; PyObject *owner; } Root;
@@ -80,11 +94,11 @@ static Root root_of(const Flow *f, const Leaf *leaf) {
 #else
             PyObject *owner = PyWeakref_GET_OBJECT(f->shared[at].owner);
 #endif
-            return (Root){(uintptr_t)owner, owner};
+            return (Root){f->shared[at].key, owner};
         }
         return (Root){leaf->layout.storage | TENSOR_KEY, leaf->root};
     }
-    return (Root){(uintptr_t)leaf->root, leaf->root};
+    return (Root){(uintptr_t)leaf->memory, leaf->root};
 }
 
 uint32_t flow_producer(Flow *f, const Leaf *leaf, uint32_t reader) {
@@ -93,7 +107,7 @@ uint32_t flow_producer(Flow *f, const Leaf *leaf, uint32_t reader) {
     if (leaf->kind != ARRAY && leaf->kind != TENSOR) return made ? made->operation : NONE;
     Root root = root_of(f, leaf);
     if (!made && root.owner != leaf->value) made = made_find(f, root.owner);
-    Buffer *buffer = buffer_find(f, root.key);
+    Buffer *buffer = buffer_find(f, root.key, leaf->value);
     if (!buffer) return made ? made->operation : NONE;
     if (reader != NONE && set_add(&buffer->readers, reader) < 0) return NONE;
     return !made || buffer->written > made->when ? buffer->writer : made->operation;
@@ -107,25 +121,25 @@ static int buffer_begin(Flow *f, uint64_t key, PyObject *owner, uint32_t writer)
         if (!array) { Py_DECREF(owner); return -1; }
         f->buffers = array;
         if (index_put(&f->buffers_index, key, (uint32_t)f->buffers_n) < 0) { Py_DECREF(owner); return -1; }
-        f->buffers[f->buffers_n++] = (Buffer){key, f->clock, owner, writer, {NULL, 0, 0}};
+        f->buffers[f->buffers_n++] = (Buffer){key, f->clock, f->clock, owner, writer, {NULL, 0, 0}};
         return 0;
     }
     Buffer *buffer = &f->buffers[at];
     free(buffer->readers.slot);
     PyObject *before = buffer->owner;
-    *buffer = (Buffer){key, f->clock, owner, writer, {NULL, 0, 0}};
+    *buffer = (Buffer){key, f->clock, f->clock, owner, writer, {NULL, 0, 0}};
     Py_DECREF(before);
     return 0;
 }
 
 static void keep_layout(Made *made, const Leaf *leaf) {
-    if (leaf->kind != TENSOR || !leaf->layout.storage) { free(made->layout); made->layout = NULL; return; }
+    if (leaf->kind != TENSOR || !leaf->layout.storage || !leaf->layout.asked) { free(made->layout); made->layout = NULL; return; }
     if (!made->layout) made->layout = malloc(sizeof *made->layout);
     if (made->layout) *made->layout = leaf->layout; /* without memory it is asked again */
 }
 
 /* Takes over the reference `ref`. */
-static int made_put(Flow *f, const Leaf *leaf, PyObject *ref, uint32_t operation) {
+static int made_put(Flow *f, const Leaf *leaf, PyObject *ref, uint64_t key, uint32_t operation) {
     uint32_t at = index_find(&f->made_index, (uintptr_t)leaf->value);
     if (at == NONE) {
         Made *array = grown(f->made, f->made_n, &f->made_room, sizeof *array);
@@ -135,11 +149,11 @@ static int made_put(Flow *f, const Leaf *leaf, PyObject *ref, uint32_t operation
             return -1;
         }
         at = (uint32_t)f->made_n++;
-        f->made[at] = (Made){leaf->value, NULL, 0, NONE, NULL};
+        f->made[at] = (Made){leaf->value, NULL, 0, 0, NONE, NULL};
     }
     Made *made = &f->made[at];
     PyObject *before = made->ref;
-    made->ref = ref; made->when = f->clock; made->operation = operation;
+    made->ref = ref; made->when = f->clock; made->key = key; made->operation = operation;
     keep_layout(made, leaf);
     Py_XDECREF(before);
     return 0;
@@ -156,6 +170,10 @@ static int purge(Flow *f) {
         if (index_put(&f->made_index, (uintptr_t)made->object, (uint32_t)n++) < 0) return -1;
     }
     f->made_n = n;
+    for (size_t i = 0; i < n; i++) { /* memory whose first owner is gone goes to one that lives */
+        uint32_t at = f->made[i].key ? index_find(&f->buffers_index, f->made[i].key) : NONE;
+        if (at != NONE && is_dead(f->buffers[at].owner)) adopt(&f->buffers[at], &f->made[i]);
+    }
     n = 0;
     index_clear(&f->buffers_index);
     for (size_t i = 0; i < f->buffers_n; i++) {
@@ -191,10 +209,10 @@ int flow_made(Flow *f, const Leaf *leaf, uint32_t operation) {
     if (!ref) return 0; /* such objects cannot be followed */
     f->clock++;
     if (!owner) { Py_INCREF(ref); owner = ref; }
-    if (made_put(f, leaf, ref, operation) < 0) { Py_DECREF(owner); return -1; }
-    if (has_memory && !buffer_find(f, root.key)) {
-        if (buffer_begin(f, root.key, owner, operation) < 0) return -1;
+    if (has_memory && !buffer_find(f, root.key, leaf->value)) {
+        if (buffer_begin(f, root.key, owner, operation) < 0) { Py_DECREF(ref); return -1; }
     } else Py_DECREF(owner);
+    if (made_put(f, leaf, ref, root.key, operation) < 0) return -1;
     if (!f->purge_at) f->purge_at = LEAST_PURGE;
     return f->made_n + f->buffers_n + f->shared_n > f->purge_at ? purge(f) : 0;
 }
@@ -204,7 +222,7 @@ int flow_written(Flow *f, const Leaf *leaf, uint32_t operation, Set *readers) {
     f->clock++;
     if (leaf->kind == ARRAY || leaf->kind == TENSOR) {
         Root root = root_of(f, leaf);
-        Buffer *buffer = buffer_find(f, root.key);
+        Buffer *buffer = buffer_find(f, root.key, leaf->value);
         if (buffer) {
             *readers = buffer->readers;
             buffer->readers = (Set){NULL, 0, 0};
@@ -224,15 +242,15 @@ int flow_shares(Flow *f, const Leaf *tensor, const Leaves *inputs) {
         const Leaf *leaf = &inputs->at[i];
         if (leaf->kind != ARRAY || leaf->layout.data != storage) continue;
         Root root = root_of(f, leaf);
-        if (root.key != (uintptr_t)root.owner) continue; /* the array itself is memory of a tensor */
+        if (root.key & TENSOR_KEY) continue; /* the array itself is memory of a tensor */
         PyObject *owner = weak(root.owner);
         if (!owner) continue;
         uint32_t at = index_find(&f->shared_index, storage);
-        if (at != NONE) { Py_SETREF(f->shared[at].owner, owner); continue; }
+        if (at != NONE) { f->shared[at].key = root.key; Py_SETREF(f->shared[at].owner, owner); continue; }
         Shared *array = grown(f->shared, f->shared_n, &f->shared_room, sizeof *array);
         if (array) f->shared = array;
         if (!array || index_put(&f->shared_index, storage, (uint32_t)f->shared_n) < 0) { Py_DECREF(owner); return -1; }
-        f->shared[f->shared_n++] = (Shared){storage, owner};
+        f->shared[f->shared_n++] = (Shared){storage, owner, root.key};
     }
     return 0;
 }

@@ -37,12 +37,12 @@ static void functions_forget(Gatherer *g) {
 }
 
 /* Keeps a weak reference, a strong one to what libraries define in C (numpy's functions), else nothing at all. */
-static int function_put(Gatherer *g, PyObject *of, const void *where, PyObject *name, uint32_t word, int puts) {
+static int function_put(Gatherer *g, PyObject *of, const void *where, PyObject *name, uint32_t word, int habits) {
     PyObject *ref = weak(of);
     if (!ref && Py_TYPE(of)->tp_flags & Py_TPFLAGS_HEAPTYPE) return 0;
     if (!ref) { Py_INCREF(of); ref = of; }
     if (g->functions_n >= MOST_FUNCTIONS) functions_forget(g);
-    FunctionFacts new = {of, ref, name, word, puts};
+    FunctionFacts new = {of, ref, name, word, habits};
     Py_XINCREF(name);
     uint64_t key = function_key(of, where);
     uint32_t at = index_find(&g->functions_index, key);
@@ -66,8 +66,11 @@ static int function_put(Gatherer *g, PyObject *of, const void *where, PyObject *
 
 static int is_object(PyObject *own) { return own && own != Py_None && !PyModule_Check(own); }
 
-static int puts_into(Gatherer *g, PyObject *name) {
-    return name && PyUnicode_Check(name) ? PySet_Contains(g->container_methods, name) : 0;
+static int habits_of(Gatherer *g, PyObject *name) { /* -1 with an exception */
+    PyObject *answer = PyObject_CallOneArg(g->habits, name);
+    int habits = answer ? (int)PyLong_AsLong(answer) : -1;
+    Py_XDECREF(answer);
+    return habits;
 }
 
 /* What a method is bound to and its name, by the fields of the two kinds of methods that are common. */
@@ -88,14 +91,17 @@ static int see_bound(Gatherer *g, PyObject *function, Called *called) {
 }
 
 static int ask_bound(Gatherer *g, PyObject *function, Called *called) {
-    if (PyFunction_Check(function) || PyType_Check(function) || function_find(g, function, NULL, NULL)) return 0;
-    called->own = PyObject_CallOneArg(g->bound_to, function);
-    if (!called->own) return -1;
-    if (!is_object(called->own)) { Py_CLEAR(called->own); return 0; }
+    FunctionFacts *known = function_find(g, function, NULL, NULL);
+    if (known) { called->habits = known->habits; called->word = known->word; return 0; }
+    if (!PyFunction_Check(function) && !PyType_Check(function) && !PyCFunction_Check(function)) {
+        called->own = PyObject_CallOneArg(g->bound_to, function);
+        if (!called->own) return -1;
+        if (!is_object(called->own)) Py_CLEAR(called->own);
+    }
     PyObject *name = PyObject_CallOneArg(g->name_of, function);
-    called->puts = name ? puts_into(g, name) : -1;
+    called->habits = name ? habits_of(g, name) : -1;
     Py_XDECREF(name);
-    return called->puts < 0 ? -1 : 0;
+    return called->habits < 0 ? -1 : 0;
 }
 
 /* The class at which the name of a method is kept. */
@@ -108,14 +114,15 @@ int called_begin(Gatherer *g, PyObject *function, int iterates, Called *called) 
     if (iterates) return 0;
     if (!PyCFunction_Check(function) && !PyMethod_Check(function)) return ask_bound(g, function, called);
     if (see_bound(g, function, called) < 0) return -1;
-    if (!called->own || !called->text) return 0;
+    if (!called->own) return ask_bound(g, function, called);
+    if (!called->text) return 0;
     called->where = called->name ? (const void *)called->name : (const void *)called->text;
     if (PyType_Check(called->own)) called->where = (const void *)~(uintptr_t)called->where; /* a class method */
     FunctionFacts *known = function_find(g, class_of(called), called->where, called->text);
-    if (known) { called->puts = known->puts; called->word = known->word; return 0; }
+    if (known) { called->habits = known->habits; called->word = known->word; return 0; }
     if (!called->name && !(called->name = PyUnicode_FromString(called->text))) return -1;
-    called->puts = puts_into(g, called->name);
-    return called->puts < 0 ? -1 : 0;
+    called->habits = habits_of(g, called->name);
+    return called->habits < 0 ? -1 : 0;
 }
 
 static int ask_word(Gatherer *g, PyObject *function, int iterates, Called *called) {
@@ -134,7 +141,7 @@ int called_word(Gatherer *g, PyObject *function, int iterates, Called *called) {
     if (known) { called->word = known->word; return 0; }
     if (ask_word(g, function, iterates, called) < 0) return -1;
     if (of == function && called->own) return 0; /* bound in a way that only asking shows */
-    return function_put(g, of, where, iterates ? s_next : of == function ? NULL : called->name, called->word, called->puts);
+    return function_put(g, of, where, iterates ? s_next : of == function ? NULL : called->name, called->word, called->habits);
 }
 
 void called_end(Called *called) { Py_XDECREF(called->own); Py_XDECREF(called->name); }

@@ -81,6 +81,10 @@ static PyObject *method_note(PyObject *self, PyObject *args) {
     return gather_note(self, value, before == Py_None ? NULL : before);
 }
 
+static int gather_carries(PyObject *self, PyObject *number) { return flow_scalar_known(&((Gatherer *)self)->flow, number); }
+
+static PyObject *method_carries(PyObject *self, PyObject *number) { return PyBool_FromLong(gather_carries(self, number)); }
+
 static int add_to(PyObject *site, PyObject *name, long long amount) { /* site.name += amount */
     PyObject *before = PyObject_GetAttr(site, name), *more = before ? PyLong_FromLongLong(amount) : NULL;
     PyObject *sum = more ? PyNumber_Add(before, more) : NULL;
@@ -209,7 +213,8 @@ static void api_release(PyObject *capsule) {
 static PyObject *get_api(PyObject *self, void *Py_UNUSED(unused)) {
     RecorderApi *api = malloc(sizeof *api);
     if (!api) return PyErr_NoMemory();
-    *api = (RecorderApi){RECORDER_VERSION, self, gather_path, gather_operation, gather_region, gather_note, gather_peak};
+    *api = (RecorderApi){RECORDER_VERSION, self, gather_path, gather_operation, gather_region, gather_note, gather_peak,
+                         gather_carries};
     PyObject *capsule = PyCapsule_New(api, RECORDER_CAPSULE, api_release);
     if (!capsule) { free(api); return NULL; }
     Py_INCREF(self);
@@ -223,14 +228,15 @@ static int take(PyObject *module, const char *name, PyObject **where) { return (
 
 static int take_helpers(Gatherer *g) {
     PyObject *dataflow = PyImport_ImportModule("codedag.trace.dataflow"), *names = PyImport_ImportModule("codedag.trace.names");
-    PyObject *gather = PyImport_ImportModule("codedag.trace.gather");
-    int done = !dataflow || !names || !gather || take(dataflow, "classify", &g->classify) < 0 ||
+    PyObject *habits = PyImport_ImportModule("codedag.trace.habits"), *functools = PyImport_ImportModule("functools");
+    int done = !dataflow || !names || !habits || !functools || take(dataflow, "classify", &g->classify) < 0 ||
                take(dataflow, "nbytes", &g->nbytes) < 0 || take(dataflow, "signature", &g->signature) < 0 ||
                take(dataflow, "open_shapes", &g->open_shapes) < 0 || take(dataflow, "layout_of", &g->layout_of) < 0 ||
                take(dataflow, "address_of", &g->address_of) < 0 || take(dataflow, "array_samples", &g->samples) < 0 ||
+               take(dataflow, "tensor_samples", &g->tensor_samples) < 0 ||
                take(names, "bound_to", &g->bound_to) < 0 || take(names, "name_of", &g->name_of) < 0 ||
-               take(gather, "CONTAINER_METHODS", &g->container_methods) < 0 ? -1 : 0;
-    Py_XDECREF(dataflow); Py_XDECREF(names); Py_XDECREF(gather);
+               take(habits, "habits_of", &g->habits) < 0 || take(functools, "partial", &g->partial) < 0 ? -1 : 0;
+    Py_XDECREF(dataflow); Py_XDECREF(names); Py_XDECREF(habits); Py_XDECREF(functools);
     return done;
 }
 
@@ -270,18 +276,19 @@ static void gatherer_dealloc(Gatherer *g) {
     for (size_t i = 0; i < g->words_n; i++) Py_DECREF(g->words[i]);
     for (size_t i = 0; i < g->types_n; i++) Py_XDECREF(g->types[i].ref);
     for (size_t i = 0; i < g->functions_n; i++) { Py_DECREF(g->functions[i].ref); Py_XDECREF(g->functions[i].name); }
-    for (size_t i = 0; i < g->elements_n; i++) Py_DECREF(g->elements[i].dtype);
     for (size_t i = 0; i < g->signatures_n; i++) Py_DECREF(g->signatures[i].text);
     for (size_t i = 0; i < g->paths_n; i++) Py_DECREF(g->paths[i].site);
     for (size_t i = 0; i * BLOCK < g->records_n; i++) free(g->blocks[i]);
-    free(g->words); free(g->types); free(g->functions); free(g->elements); free(g->signatures); free(g->paths);
+    free(g->words); free(g->types); free(g->functions); free(g->signatures); free(g->paths);
     free(g->blocks); free(g->slots);
-    index_clear(&g->types_index); index_clear(&g->functions_index); index_clear(&g->elements_index);
+    index_clear(&g->types_index); index_clear(&g->functions_index);
     index_clear(&g->signatures_index); index_clear(&g->paths_index);
     sums_clear(&g->edges);
     free(g->arrivals); free(g->peaks);
+    pending_clear(g);
+    free(g->pending);
     PyObject *held[] = {g->user_files, g->names, g->on_operation, g->classify, g->nbytes, g->signature, g->open_shapes,
-                        g->layout_of, g->address_of, g->bound_to, g->name_of, g->samples, g->container_methods,
+                        g->layout_of, g->address_of, g->bound_to, g->name_of, g->samples, g->tensor_samples, g->habits, g->partial,
                         g->odd_sites, g->word_numbers};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++) Py_XDECREF(held[i]);
     Py_TYPE(g)->tp_free((PyObject *)g);
@@ -292,6 +299,7 @@ static PyMethodDef gatherer_methods[] = {
     {"operation", method_operation, METH_VARARGS, "operation(path, site, function, args, keywords, result, total, own, returned, failed=False)"},
     {"region", method_region, METH_VARARGS, "region(path, site, function, args, keywords, result, total, own, returned)"},
     {"note", method_note, METH_VARARGS, "note(value, before): what user code returned to a library call."},
+    {"carries", method_carries, METH_O, "carries(number): whether it came out of an operation on data."},
     {"freeze", method_freeze, METH_O, "freeze(path): ends the counting of the operations at this chain."},
     {"templates", method_templates, METH_NOARGS, "templates(): the templates so far."},
     {"paths", method_paths, METH_NOARGS, "paths(): parent and site of each chain so far."},
@@ -327,7 +335,7 @@ static struct PyModuleDef definition = {
     .m_methods = functions};
 
 static int ready(void) {
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         if (!(kinds[i] = PyUnicode_InternFromString(KIND_TEXT[i]))) return -1;
     return (s_out = PyUnicode_InternFromString("out")) && (s_dst = PyUnicode_InternFromString("dst")) &&
            (s_kind = PyUnicode_InternFromString("kind")) && (s_calls = PyUnicode_InternFromString("calls")) &&

@@ -1,11 +1,11 @@
 /* What is data?  Kinds of values, the data objects inside containers, and the layout of arrays and tensors. */
 #include "gather.h"
 
-#define DEEPEST 3           /* these four are those of dataflow.py */
+#define DEEPEST 3           /* these five are those of dataflow.py */
 #define WIDEST 256
 #define WIDEST_OBJECT 64
+#define SHORT 32
 #define MOST 4096
-#define MOST_ELEMENTS 256   /* of torch: it has some thirty */
 
 static PyObject *s_dtype, *s_shape, *s_itemsize, *s_storage_offset, *s_data_ptr, *s_base, *s_torch;
 
@@ -53,7 +53,7 @@ typedef struct {
 } Array;
 
 static enum { UNCHECKED, TRUSTED, ASKED } arrays = UNCHECKED;
-void values_trust(int yes) { arrays = yes ? UNCHECKED : ASKED; }
+
 
 static int same_numbers(PyObject *numbers, const Py_ssize_t *found, int n) {
     if (!PyTuple_Check(numbers) || PyTuple_GET_SIZE(numbers) != n) return 0;
@@ -156,19 +156,6 @@ static int ask_element(Gatherer *g, PyObject *dtype, Element *out) {
     return word < 0 ? -1 : 0;
 }
 
-static int torch_element(Gatherer *g, PyObject *dtype, Element *out) {
-    uint32_t at = index_find(&g->elements_index, (uintptr_t)dtype);
-    if (at != NONE) { *out = g->elements[at]; return 0; }
-    if (ask_element(g, dtype, out) < 0) return -1;
-    if (g->elements_n >= MOST_ELEMENTS || index_find(&g->elements_index, (uintptr_t)dtype) != NONE) return 0;
-    Element *array = grown(g->elements, g->elements_n, &g->elements_room, sizeof *array);
-    if (array) g->elements = array;
-    if (!array || index_put(&g->elements_index, (uintptr_t)dtype, (uint32_t)g->elements_n) < 0) return -1;
-    Py_INCREF(dtype); out->dtype = dtype;
-    g->elements[g->elements_n++] = *out;
-    return 0;
-}
-
 /* Texts, records, dates and swapped bytes say more than their type number, and are asked each time. */
 static int numpy_element(Gatherer *g, const Descr *descr, Element *out) {
     int number = descr->type_num;
@@ -188,14 +175,14 @@ static inline void layout_extent(Layout *out, int64_t extent) {
 
 static void no_layout(Gatherer *g, PyObject *value, Layout *out) {
     TypeFacts *facts = type_facts(g, value);
-    *out = (Layout){facts ? facts->word : 0, -1, 0, 0, 0, 0};
+    *out = (Layout){facts ? facts->word : 0, -1, 0, 0, 0, 0, 0};
 }
 
 static int read_array(Gatherer *g, PyObject *value, Layout *out) {
     const Array *a = (const Array *)value;
-    Element element = {NULL, 0, 0};
+    Element element = {0, 0};
     if (numpy_element(g, a->descr, &element) < 0) return -1;
-    *out = (Layout){element.word, a->nd, 0, element.itemsize, (uintptr_t)a->data, 0};
+    *out = (Layout){element.word, a->nd, 0, element.itemsize, (uintptr_t)a->data, 0, 0};
     for (int i = 0; i < a->nd; i++) layout_extent(out, a->dimensions[i]);
     return 0;
 }
@@ -217,7 +204,7 @@ static int ask_array(Gatherer *g, PyObject *value, Layout *out) {
     int good = 0;
     if (address && PyTuple_Check(asked) && PyTuple_GET_SIZE(asked) == 3) {
         int64_t word = word_number(g, PyTuple_GET_ITEM(asked, 0));
-        *out = (Layout){(uint32_t)word, 0, 0, PyLong_AsLongLong(PyTuple_GET_ITEM(asked, 2)), 0, 0};
+        *out = (Layout){(uint32_t)word, 0, 0, PyLong_AsLongLong(PyTuple_GET_ITEM(asked, 2)), 0, 0, 0};
         good = word >= 0 && layout_shape(out, PyTuple_GET_ITEM(asked, 1));
         out->data = (uintptr_t)PyLong_AsVoidPtr(address);
     }
@@ -241,22 +228,30 @@ static int ask_storage(PyObject *tensor, int64_t itemsize, Layout *out) {
 }
 
 static int ask_tensor(Gatherer *g, PyObject *value, Layout *out) {
-    PyObject *dtype = PyObject_GetAttr(value, s_dtype), *shape = dtype ? PyObject_GetAttr(value, s_shape) : NULL;
-    Element element = {NULL, 0, 0};
-    int good = shape && torch_element(g, dtype, &element) == 0;
-    if (good) {
-        *out = (Layout){element.word, 0, 0, element.itemsize, 0, 0};
-        good = layout_shape(out, shape);
+    PyObject *asked = PyObject_CallFunction(g->layout_of, "Oi", value, TENSOR);
+    if (!asked) return -1;
+    int good = 0;
+    int64_t itemsize = 0;
+    if (PyTuple_Check(asked) && PyTuple_GET_SIZE(asked) == 3) {
+        int64_t word = word_number(g, PyTuple_GET_ITEM(asked, 0));
+        itemsize = PyLong_AsLongLong(PyTuple_GET_ITEM(asked, 2));
+        *out = (Layout){(uint32_t)word, 0, 0, itemsize, 0, 0, 1};
+        good = word >= 0 && layout_shape(out, PyTuple_GET_ITEM(asked, 1));
     }
-    Py_XDECREF(dtype); Py_XDECREF(shape);
-    if (PyErr_Occurred() && refused() < 0) return -1;
-    if (good) return ask_storage(value, element.itemsize, out);
+    Py_DECREF(asked);
+    if (PyErr_Occurred()) return -1;
+    if (good) return ask_storage(value, itemsize, out);
     no_layout(g, value, out); /* a nested tensor has no shape */
     return 0;
 }
 
+#include "gather_fields.h"
+
 /* A tensor is asked once; later its address shows whether it still is what it was (`t.data = u` changes it). */
 static int read_tensor(Gatherer *g, PyObject *value, int anew, Layout *out) {
+    if (tensors == UNKNOWN && check_tensors(g) < 0) return -1;
+    uintptr_t impl = plain_tensor(value);
+    if (impl) return read_fields(g, value, impl, out);
     const Layout *known = anew ? NULL : flow_layout(&g->flow, value);
     if (!known) return ask_tensor(g, value, out);
     *out = *known;
@@ -265,6 +260,11 @@ static int read_tensor(Gatherer *g, PyObject *value, int anew, Layout *out) {
     uintptr_t now = PyLong_Check(data) ? (uintptr_t)PyLong_AsVoidPtr(data) : 0;
     Py_DECREF(data);
     return now == out->data ? 0 : ask_tensor(g, value, out);
+}
+
+void values_trust(int yes) {
+    arrays = yes ? UNCHECKED : ASKED;
+    tensors = yes ? UNKNOWN : HIDDEN;
 }
 
 /* ---- leaves --------------------------------------------------------------------------------------------------- */
@@ -279,10 +279,12 @@ static PyObject *base_of(PyObject *array) { /* borrowed: an array keeps its base
 
 /* The array or tensor that stands for the memory of an array. */
 static int find_root(Gatherer *g, Leaf *leaf) {
-    leaf->root = leaf->value;
-    for (PyObject *base; (base = base_of(leaf->root)) != NULL; leaf->root = base) {
+    leaf->root = leaf->memory = leaf->value;
+    for (PyObject *base; (base = base_of(leaf->root)) != NULL; leaf->root = leaf->memory = base) {
+        if (PyMemoryView_Check(base)) base = PyMemoryView_GET_BASE(base);
+        if (!base) break;
         int kind = kind_of(g, base);
-        if (kind == IGNORED && strcmp(Py_TYPE(base)->tp_name, "DummyArray") == 0) { /* between an array and what */
+        if (kind == LIBRARY && strcmp(Py_TYPE(base)->tp_name, "DummyArray") == 0) { /* between an array and what */
             PyObject *behind = PyObject_GetAttr(base, s_base);                      /* as_strided made of it */
             if (!behind) { PyErr_Clear(); break; }
             Py_DECREF(behind); /* the dummy keeps it */
@@ -291,12 +293,12 @@ static int find_root(Gatherer *g, Leaf *leaf) {
         }
         if (kind < 0) return -1;
         if (kind == TENSOR) {
-            Layout behind = {0, 0, 0, 0, 0, 0};
+            Layout behind = {0, 0, 0, 0, 0, 0, 0};
             if (read_tensor(g, base, 0, &behind) < 0) return -1;
             leaf->root = base;
             leaf->layout.storage = behind.storage;
         }
-        if (kind != ARRAY) break;
+        if (kind != ARRAY) { leaf->memory = base; break; }
     }
     return 0;
 }
@@ -330,7 +332,7 @@ int leaves_add(Gatherer *g, PyObject *value, int kind, Leaves *out) {
     }
     Leaf *leaf = &out->at[out->n++];
     Py_INCREF(value);
-    leaf->value = leaf->root = value; leaf->kind = kind;
+    leaf->value = leaf->root = leaf->memory = value; leaf->kind = kind;
     for (Py_ssize_t i = 0; kind == TENSOR && out->before && i < out->before->n && i < FEW; i++)
         if (out->before->at[i].value == value) { *leaf = out->before->at[i]; return 0; }
     int anew = out->result == Py_None || out->result == value;
@@ -350,57 +352,99 @@ static int find_among(Gatherer *g, PyObject **elements, int n, Leaves *out, int 
     return done;
 }
 
-static int is_plain(Gatherer *g, Py_ssize_t length, PyObject *first) { /* a long list of plain numbers or texts */
-    if (length <= 8) return 0;
-    int kind = kind_of(g, first);
-    return kind < 0 ? -1 : kind == IGNORED;
+/* Whether one of four elements of a long container holds data. */
+static int sample_holds(Gatherer *g, PyObject **elements, int n, int depth) {
+    Leaves found;
+    leaves_begin(&found, NULL, NULL);
+    int done = find_among(g, elements, n, &found, depth);
+    int some = found.n > 0;
+    leaves_end(&found);
+    return done < 0 ? -1 : some;
+}
+
+static PyObject *element_of(PyObject *sequence, Py_ssize_t i) { /* a new reference */
+    PyObject *element = PyList_Check(sequence) ? PyList_GET_ITEM(sequence, i) : PyTuple_GET_ITEM(sequence, i);
+    Py_INCREF(element);
+    return element;
 }
 
 static int find_in_sequence(Gatherer *g, PyObject *value, Leaves *out, int depth) {
-    int list = PyList_Check(value), n = 0;
-    Py_ssize_t length = list ? PyList_GET_SIZE(value) : PyTuple_GET_SIZE(value);
-    if (!length) return 0;
     PyObject *elements[WIDEST];
-    for (; n < WIDEST && n < length; n++) {
-        elements[n] = list ? PyList_GET_ITEM(value, n) : PyTuple_GET_ITEM(value, n);
-        Py_INCREF(elements[n]);
+    Py_ssize_t length = PyList_Check(value) ? PyList_GET_SIZE(value) : PyTuple_GET_SIZE(value);
+    if (length > SHORT) {
+        Py_ssize_t places[] = {0, 1, length / 2, length - 1};
+        for (int i = 0; i < 4; i++) elements[i] = element_of(value, places[i]);
+        int holds = sample_holds(g, elements, 4, depth);
+        if (holds <= 0) return holds;
+        length = PyList_Check(value) ? PyList_GET_SIZE(value) : length; /* looking may have run code that changes it */
     }
-    int plain = is_plain(g, length, elements[0]);
-    if (plain) { for (int i = 0; i < n; i++) Py_DECREF(elements[i]); return plain < 0 ? -1 : 0; }
+    int n = 0;
+    for (; n < WIDEST && n < length; n++) elements[n] = element_of(value, n);
     return find_among(g, elements, n, out, depth);
 }
 
-static int find_in_mapping(Gatherer *g, PyObject *value, Leaves *out, int depth, int widest, int skips_plain) {
-    PyObject *elements[WIDEST], *element;
+static int values_of(PyObject *mapping, PyObject **elements, int most) {
+    PyObject *element;
     Py_ssize_t at = 0;
     int n = 0;
-    while (n < widest && PyDict_Next(value, &at, NULL, &element)) { Py_INCREF(element); elements[n++] = element; }
-    int plain = n && skips_plain ? is_plain(g, PyDict_GET_SIZE(value), elements[0]) : 0;
-    if (plain) { for (int i = 0; i < n; i++) Py_DECREF(elements[i]); return plain < 0 ? -1 : 0; }
-    return find_among(g, elements, n, out, depth);
+    while (n < most && PyDict_Next(mapping, &at, NULL, &element)) { Py_INCREF(element); elements[n++] = element; }
+    return n;
+}
+
+static int find_in_mapping(Gatherer *g, PyObject *value, Leaves *out, int depth) {
+    PyObject *elements[WIDEST];
+    if (PyDict_GET_SIZE(value) > SHORT) {
+        int holds = sample_holds(g, elements, values_of(value, elements, 4), depth);
+        if (holds <= 0) return holds;
+    }
+    return find_among(g, elements, values_of(value, elements, WIDEST), out, depth);
 }
 
 static int find_in_object(Gatherer *g, PyObject *value, Leaves *out, int depth) {
     PyObject *attributes = PyObject_GenericGetDict(value, NULL);
     if (!attributes) return refused(); /* it has slots only */
-    int done = PyDict_Check(attributes) ? find_in_mapping(g, attributes, out, depth, WIDEST_OBJECT, 0) : 0;
+    PyObject *elements[WIDEST_OBJECT];
+    int done = PyDict_Check(attributes) ? find_among(g, elements, values_of(attributes, elements, WIDEST_OBJECT), out, depth) : 0;
     Py_DECREF(attributes);
+    return done;
+}
+
+static int find_held(Gatherer *g, PyObject *element, Leaves *out, int depth) {
+    int kind = kind_of(g, element);
+    if (kind < 0) return -1;
+    if (kind == USER) return 0; /* what user code does with its own is seen there */
+    if (!depth || kind != LIBRARY) return leaves_find(g, element, out, depth ? 1 : 0);
+    return --out->left < 0 ? 0 : leaves_held(g, element, out, depth - 1);
+}
+
+/* The data that an object of a library holds, and below it (depth) what such objects in it hold. */
+int leaves_held(Gatherer *g, PyObject *value, Leaves *out, int depth) {
+    PyObject *attributes = PyObject_GenericGetDict(value, NULL), *elements[WIDEST_OBJECT];
+    if (!attributes) return refused();
+    int n = PyDict_Check(attributes) ? values_of(attributes, elements, WIDEST_OBJECT) : 0, done = 0;
+    Py_DECREF(attributes);
+    for (int i = 0; i < n; i++) {
+        if (done == 0) done = find_held(g, elements[i], out, depth);
+        Py_DECREF(elements[i]);
+    }
     return done;
 }
 
 int leaves_find(Gatherer *g, PyObject *value, Leaves *out, int depth) {
     out->left--;
     int kind = kind_of(g, value);
-    if (kind <= IGNORED || out->left < 0) return kind < 0 ? -1 : 0;
+    if (kind <= IGNORED || kind == LIBRARY || out->left < 0) return kind < 0 ? -1 : 0;
     switch (kind) {
     case SEQUENCE: return depth ? find_in_sequence(g, value, out, depth) : 0;
-    case MAPPING: return depth ? find_in_mapping(g, value, out, depth, WIDEST, 1) : 0;
+    case MAPPING: return depth ? find_in_mapping(g, value, out, depth) : 0;
     case USER: return depth ? find_in_object(g, value, out, depth) : 0;
     default:
         if (PyFloat_CheckExact(value) && !flow_scalar_known(&g->flow, value)) return 0;
         return leaves_add(g, value, kind, out);
     }
 }
+
+void leaves_again(Leaves *out) { out->left = MOST; }
 
 void leaves_begin(Leaves *out, PyObject *result, const Leaves *before) {
     out->at = out->few; out->n = 0; out->room = FEW; out->left = MOST; out->result = result; out->before = before;

@@ -54,6 +54,10 @@ class Recorder:
         """In a memory pass: the most bytes that were allocated while what is told next ran."""
         self.gatherer.peak(nbytes)
 
+    def carries(self, number: float) -> bool:
+        """Whether a number came out of an operation on data."""
+        return self.gatherer.carries(number)  # type: ignore[no-any-return]
+
     def region(self, *told: Any) -> None:
         """A call of user code ended."""
         self.gatherer.region(*told)

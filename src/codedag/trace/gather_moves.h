@@ -1,0 +1,69 @@
+/* Calls that move nothing, or only what others made.  Part of _gather.c. */
+
+static int all_known(Gatherer *g, const Operation *o) {
+    for (Py_ssize_t i = 0; i < o->outputs.n; i++)
+        if (flow_maker(&g->flow, &o->outputs.at[i]) == NONE) return 0;
+    return 1;
+}
+
+/* The producer of the array that an iterator over items goes through; NONE, or -1 if it fails. */
+static int64_t iterated(Gatherer *g, PyObject *iterator) {
+    PyObject *parts = PyObject_CallMethod(iterator, "__reduce__", NULL);
+    PyObject *args = parts && PyTuple_Check(parts) && PyTuple_GET_SIZE(parts) > 1 ? PyTuple_GET_ITEM(parts, 1) : NULL;
+    PyObject *sequence = args && PyTuple_Check(args) && PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, 0) : NULL;
+    int kind = sequence ? kind_of(g, sequence) : parts ? IGNORED : -1;
+    int64_t producer = kind < 0 ? -1 : (int64_t)NONE;
+    if (kind == ARRAY) {
+        Leaves leaves;
+        leaves_begin(&leaves, NULL, NULL);
+        if (leaves_add(g, sequence, kind, &leaves) < 0) producer = -1;
+        else producer = flow_producer(&g->flow, &leaves.at[0], NONE);
+        leaves_end(&leaves);
+    }
+    Py_XDECREF(parts);
+    return producer;
+}
+
+/* Whether a loop took these from an array that is known: rows are views of it, single numbers its elements. */
+static int are_parts(Gatherer *g, const Operation *o) {
+    int numbers = Py_IS_TYPE(o->function, &PySeqIter_Type);
+    for (Py_ssize_t i = 0; numbers && i < o->outputs.n; i++) numbers = o->outputs.at[i].kind == SCALAR;
+    if (!numbers) {
+        for (Py_ssize_t i = 0; i < o->outputs.n; i++)
+            if (flow_producer(&g->flow, &o->outputs.at[i], NONE) == NONE) return 0;
+        return 1;
+    }
+    int64_t producer = iterated(g, o->function);
+    if (producer < 0) return -1;
+    for (Py_ssize_t i = 0; producer != NONE && i < o->outputs.n; i++)
+        if (flow_made(&g->flow, &o->outputs.at[i], (uint32_t)producer) < 0) return -1;
+    return producer != NONE;
+}
+
+static int moves_nothing(Gatherer *g, const Operation *o) {
+    if (o->inputs.n > o->held || o->returned) return 0;
+    if (o->held && (o->outputs.n || o->result == Py_None)) return 0;
+    return all_known(g, o) ? 1 : o->site_kind == SITE_ITERATE ? are_parts(g, o) : 0;
+}
+
+static int is_below(const Gatherer *g, uint32_t path, uint32_t operation) { /* whether it ran inside the one at this path */
+    int32_t below = g->paths[record_at(g, operation)->path].parent;
+    while (below > (int32_t)path) below = g->paths[below].parent;
+    return below == (int32_t)path;
+}
+
+/* Whether all that came out was there before: inside of what went in, or made by what this call has run. */
+static int passes_on(Gatherer *g, const Operation *o) {
+    if (!o->outputs.n || o->result == o->called.own) return 0;
+    for (Py_ssize_t i = 0; i < every(o); i++)
+        if (o->args[i] == o->result) return 0;
+    for (Py_ssize_t i = 0; i < o->outputs.n; i++) {
+        const Leaf *leaf = &o->outputs.at[i];
+        uint32_t maker = flow_maker(&g->flow, leaf);
+        if (maker == NONE) return 0;
+        int taken = o->returned != NULL;
+        for (Py_ssize_t j = 0; j < o->inputs.n && !taken; j++) taken = o->inputs.at[j].value == leaf->value;
+        if (!taken && !is_below(g, o->path, maker)) return 0;
+    }
+    return 1;
+}

@@ -1,0 +1,42 @@
+"""What functions do with data that their arguments and results do not show, by the functions' own names."""
+
+from __future__ import annotations
+
+#: A method of a container or of an object that puts a value there, moves it or hands it out: no data is read.
+_PUTS = frozenset({
+    "append", "extend", "insert", "add", "update", "setdefault", "appendleft", "extendleft", "put", "put_nowait",
+    "sort", "reverse", "rotate", "remove", "clear", "get", "pop", "popitem", "items", "values", "keys", "copy", "index",
+    "count", "set_result", "register_buffer", "register_parameter", "__setattr__", "__setitem__",
+})  # fmt: skip
+#: A function that does so with its first argument.
+_PLACES = frozenset({
+    "heappush", "heappop", "heappushpop", "heapreplace", "heapify", "insort", "insort_left", "insort_right", "setattr",
+    "setitem", "shuffle",
+})  # fmt: skip
+#: A function that looks at an object and at none of its elements.
+_LOOKS = frozenset({"len", "isinstance", "id", "hasattr", "callable", "iter"})
+#: A function that returns nothing and writes its first argument.  Others only read: print, assert_allclose, savetxt.
+_WRITES = frozenset({
+    "copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "at", "shuffle", "setfield", "setitem",
+    "vector_to_parameters", "readinto",
+})  # fmt: skip
+#: A method of a data object that returns nothing and writes no element of it.
+_KEEPS = frozenset({
+    "backward", "retain_grad", "setflags", "tofile", "dump", "save", "show", "close", "verify", "release", "seek",
+    "__init__", "load", "draft",
+})  # fmt: skip
+#: A method that returns nothing and does its work elsewhere: no sink.
+_WORKS = frozenset({"backward"})
+#: A function that calls its first argument with the others, later or elsewhere.
+_CALLS = frozenset({"map", "starmap", "submit", "imap", "imap_unordered"})
+
+PUTS, PLACES, WRITES, KEEPS, WORKS, CALLS, LOOKS = 1, 2, 4, 8, 16, 32, 64
+_HABITS = (
+    (PUTS, _PUTS), (PLACES, _PLACES), (WRITES, _WRITES), (KEEPS, _KEEPS), (WORKS, _WORKS), (CALLS, _CALLS),
+    (LOOKS, _LOOKS),
+)  # fmt: skip
+
+
+def habits_of(name: object) -> int:
+    """The habits of functions with this name, as bits."""
+    return sum(bit for bit, names in _HABITS if name in names) if isinstance(name, str) else 0
