@@ -441,7 +441,7 @@ static char *end_of_stack(void) {
 /* ---- forwarding --------------------------------------------------------------------------------------------- */
 
 /* Python calls Python without using the C stack; through a site it is used, and must not overflow. */
-static int has_stack(Thread *t) {
+static inline int has_stack(Thread *t) {
     char here;
     if (!t->stack_end) t->stack_end = end_of_stack();
     if ((uintptr_t)&here > (uintptr_t)t->stack_end) return 1;
@@ -458,7 +458,7 @@ static int has_stack(Thread *t) {
 #define GIVE_BACK(levels) ((void)0)
 #endif
 
-static PyObject *call(Thread *t, PyObject *function, PyObject *const *args, size_t nf, PyObject *names) {
+static inline PyObject *call(Thread *t, PyObject *function, PyObject *const *args, size_t nf, PyObject *names) {
     if (!has_stack(t)) return NULL;
     GIVE_BACK(2);
     PyObject *result = PyObject_Vectorcall(function, args, nf, names);
@@ -668,11 +668,17 @@ static PyObject *tell_idle(Site *s, PyObject *function, PyObject *result) { /* t
     return unless_interrupted(t, result);
 }
 
+static int is_plain_numbers(PyObject *const *args, Py_ssize_t n) { /* none of which came from data */
+    if (n < 2 || !is_number(args[0]) || !is_number(args[1]) || !api || !recording) return 0;
+    return !(PyFloat_CheckExact(args[0]) && api->carries(api->self, args[0])) &&
+           !(PyFloat_CheckExact(args[1]) && api->carries(api->self, args[1]));
+}
+
 /* The common cases, without asking what kind of site it is: numbers, and calls of the user's own functions. */
 static PyObject *binary_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
     Site *s = (Site *)self;
-    if (PyVectorcall_NARGS(nf) < 2 || !is_number(args[0]) || !is_number(args[1])) return site_call(self, args, nf, names);
-    if ((PyFloat_CheckExact(args[0]) || PyFloat_CheckExact(args[1])) && recording) return site_call(self, args, nf, names);
+    int ints = PyVectorcall_NARGS(nf) >= 2 && PyLong_CheckExact(args[0]) && PyLong_CheckExact(args[1]);
+    if (!ints && !is_plain_numbers(args, PyVectorcall_NARGS(nf))) return site_call(self, args, nf, names);
     PyObject *result = s->two(args[0], args[1]);
     return ++s->calls & (MANY - 1) ? result : tell_idle(s, Py_None, result);
 }
