@@ -9,7 +9,9 @@ from codedag.instrument import launch
 from codedag.instrument import sites as site_module
 
 
-@click.command("run", context_settings=PROGRAM_SETTINGS)
+@click.command(
+    "run", context_settings=PROGRAM_SETTINGS, short_help="Run a program with less waiting, and the same results."
+)
 @click.option(
     "--plan", "plan_file", metavar="FILE", help="Apply a saved plan.json from the start instead of observing."
 )

@@ -2,36 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import click
 
-from codedag.cli.options import PROGRAM_SETTINGS, is_disabled, program_arguments, say, target_of
+from codedag.cli.options import PROGRAM_SETTINGS, F, is_disabled, program_arguments, say, target_of
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
 
+if TYPE_CHECKING:
+    from codedag.trace.rundir import Keeper
+    from codedag.trace.session import Traced
 
-@click.command("trace", context_settings=PROGRAM_SETTINGS)
+
+def _several(flag: str, name: str, metavar: str, text: str) -> Callable[[F], F]:
+    return click.option(flag, name, multiple=True, metavar=metavar, help=f"{text} May be given several times.")
+
+
+@click.command(
+    "trace", context_settings=PROGRAM_SETTINGS, short_help="Run a program and record its dataflow, times and bytes."
+)
 @click.option("-o", "--output", metavar="RUN", help="Write the run to this directory.")
+@_several("--drill", "drill", "PACKAGE", "Look into this installed package too.")
+@_several("--include", "include", "MODULE", "Look only into modules of this name or pattern.")
+@_several("--exclude", "exclude", "MODULE", "Do not look into modules of this name or pattern.")
+@_several("--function", "function", "NAME", "Look only into functions of this name or pattern.")
+@_several("--no-function", "no_function", "NAME", "Do not look into functions of this name or pattern.")
+@click.option(
+    "--max-depth", type=click.IntRange(1), metavar="N", help="Calls inside calls to look into; all unless given."
+)
+@click.option("--memory", is_flag=True, help="Measure the peak bytes of each operation; its times are then too long.")
 @program_arguments
 @click.pass_context
-def command(ctx: click.Context, output: str | None, module: bool, arguments: tuple[str, ...]) -> object:
-    """Run a program and record its dataflow graph: operations, edges, times and bytes."""
+def command(
+    ctx: click.Context, output: str | None, drill: tuple[str, ...], include: tuple[str, ...], exclude: tuple[str, ...],
+    function: tuple[str, ...], no_function: tuple[str, ...], max_depth: int | None, memory: bool, module: bool,
+    arguments: tuple[str, ...],
+) -> object:  # fmt: skip
+    """Run a program and record its dataflow graph: operations, edges, times and bytes.
+
+    Worker processes are recorded too. The run directory can be shown again with `codedag view`.
+    """
     target = target_of(module, arguments)
     if is_disabled():
         return launch.run(target, lambda path, source: compile(source, path, "exec", dont_inherit=True)).leave
+    from codedag.instrument.program import Program
+    from codedag.instrument.selection import FilterConfig
     from codedag.trace.rundir import Keeper
     from codedag.trace.session import trace
 
     if site_module.why_twin:
         say(ctx, f"note: the plain-Python recorder is in use: {site_module.why_twin}")
     keeper = Keeper("trace", target, output)
-    traced = trace(target, keeper)
+    program = Program([target.root()], drill, FilterConfig(include, exclude, function, no_function))
+    traced = trace(target, keeper, program=program, max_depth=max_depth or 0, memory=memory)
     if isinstance(traced, launch.Ending):
         return traced.leave
-    from codedag.view.text import hottest
+    _report(ctx, keeper, traced)
+    return traced.ending.leave
 
-    say(ctx, *hottest(traced.graph, most=10), *keeper.notes)
+
+def _report(ctx: click.Context, keeper: Keeper, traced: Traced) -> None:
+    from codedag.view.text import floor, hottest
+
+    say(ctx, *hottest(traced.graph, 10, floor(traced)), *keeper.notes)
     if keeper.broken:
         say(ctx, f"the run was not written ({keeper.broken})")
     else:
         say(ctx, f"run directory: {keeper.path}", f"next: codedag view {keeper.path}")
-    return traced.ending.leave

@@ -51,10 +51,13 @@ def _show(found: RunDirectory, most: int) -> None:
 
     info = found.run
     click.echo(f"{' '.join(info.argv)}  ({info.command}, {info.started}, {_status(info.status)})")
-    if found.has("graph"):
-        _show_operations(found.graph, most, text.floor(info))
+    graph = _graph(found)
+    if graph is not None:
+        _show_operations(graph, most, text.floor(info))
     else:
         click.echo("no graph: the program did not get to its end")
+    for note in info.notes:
+        click.echo(f"note: {note}")
     lines = []
     if found.has("report"):
         lines += ["", *text.report(found.report)]
@@ -66,12 +69,24 @@ def _show(found: RunDirectory, most: int) -> None:
     click.echo("\n".join(lines))
 
 
+def _graph(found: RunDirectory) -> Graph | None:
+    """The graph of the run; of one that was killed, what its processes had kept until then."""
+    if found.has("graph"):
+        return found.graph
+    from codedag.trace.session import recovered
+
+    graph = recovered(found.path)
+    if graph is not None:
+        click.echo("codedag: the run did not get to its end: this is what was recorded until shortly before", err=True)
+    return graph
+
+
 def _draw(found: RunDirectory, file: str, quiet: bool) -> dict[str, object]:
     """Writes the picture and returns the facts about it; says that it is at work if it takes long."""
     from codedag.ir import write_atomically
     from codedag.view.svg import drawing
 
-    graph = found.graph
+    graph = _graph(found) or found.graph
     note = threading.Timer(PATIENCE_SECONDS, _still_drawing, (len(graph),))
     note.daemon = True
     if not quiet:
@@ -124,9 +139,10 @@ def _facts(found: RunDirectory, most: int) -> dict[str, object]:
     from codedag.view import text
 
     facts: dict[str, object] = {"run": msgspec.to_builtins(found.run)}
-    if found.has("graph"):
+    graph = _graph(found)
+    if graph is not None:
         floor = text.floor(found.run)
-        ranked, ops = text.ranking(found.graph, most, floor), found.graph.ops
+        ranked, ops = text.ranking(graph, most, floor), graph.ops
         facts["hottest"] = [
             {**msgspec.to_builtins(ops[row]), "share": ops[row].self_seconds / ranked.total_seconds, "which": which}
             for row, which in zip(ranked.rows, ranked.which, strict=True)

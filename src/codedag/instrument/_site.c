@@ -99,7 +99,8 @@ static PyObject *keeper = NULL;     /* called now and then, to keep what was rec
 static long long keep_at = LLONG_MAX;
 static PyObject *idler = NULL;      /* told of a site that was executed many times without data */
 static PyObject *traced_memory = NULL, *reset_peak = NULL; /* of tracemalloc, in a memory pass */
-static long long told_calls = 0;    /* operations that the recorder was told of */
+static long long told_usual = 0, spent_usual = 0; /* operations that the recorder knew already, and what they cost it */
+#define UNUSUAL 20000               /* nanoseconds: what is seen for the first time takes so long */
 static long long spent = 0;         /* nanoseconds that recording itself took */
 static PyTypeObject SiteType, SiteIteratorType;
 
@@ -388,7 +389,6 @@ static int record_frame(Thread *t, int mine, PyObject *function, PyObject *const
         if (api && traced_memory) api->peak(api->self, peak);
         if (path >= 0) tell(path, &f, function, args, n, names, result, total);
         told = 1;
-        told_calls++;
     } else { f.site->calls++; f.site->nanoseconds += total; f.site->quiet += f.site->quiet < QUIET; }
     leave(t);
     return told;
@@ -415,6 +415,7 @@ static void finish(Thread *t, int mine, long long serial, PyObject *function, Py
     PyObject *returned = f->returned;
     long long cost = told ? now() - end : 0, overhead = f->overhead + cost;
     spent += cost;
+    if (told && cost < UNUSUAL) { told_usual++; spent_usual += cost; }
     if (mine > 0) { f[-1].child += total; f[-1].overhead += overhead; }
     else if (t->room > FEW) shrink(t);
     Py_XDECREF(returned);
@@ -999,13 +1000,15 @@ static PyObject *get_failure(PyObject *m, PyObject *unused) {
     return text;
 }
 static PyObject *get_spent(PyObject *m, PyObject *unused) { return PyLong_FromLongLong(spent); }
-static PyObject *get_told(PyObject *m, PyObject *unused) { return PyLong_FromLongLong(told_calls); }
+static PyObject *get_usual(PyObject *m, PyObject *unused) {
+    return PyFloat_FromDouble(told_usual ? (double)spent_usual / (double)told_usual : 0.0);
+}
 static PyMethodDef methods[] = {
     {"start", start, METH_VARARGS, "start(recorder, user_files, max_depth=0): sites in mode RECORD tell this recorder."},
     {"stop", stop, METH_NOARGS, "stop(): nobody is told any more."},
     {"is_recording", is_recording, METH_NOARGS, "is_recording() -> bool"},
     {"spent", get_spent, METH_NOARGS, "spent() -> nanoseconds that recording itself took."},
-    {"told", get_told, METH_NOARGS, "told() -> how many operations were recorded."},
+    {"usual", get_usual, METH_NOARGS, "usual() -> nanoseconds that recording one operation takes that was seen before."},
     {"method", method, METH_VARARGS, "method(site, function) -> what a class can have instead of a method, with a site in it."},
     {"amend", amend, METH_O, "amend(f) -> bool: the library call that is running was given f(what it was given so far)."},
     {"path", get_path, METH_NOARGS, "path() -> the recorder's number of the chain of sites that is running, or -1."},

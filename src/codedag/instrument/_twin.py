@@ -118,9 +118,9 @@ def spent() -> int:
     return _state.spent
 
 
-def told() -> int:
-    """How many operations were recorded."""
-    return _state.told
+def usual() -> float:
+    """Nanoseconds that recording one operation takes."""
+    return _state.spent / _state.told if _state.told else 0.0
 
 
 def path() -> int:

@@ -82,7 +82,13 @@ class Idle:
 
     def look_again(self) -> None:
         """Observes those parts again whose time has come."""
-        now = time.perf_counter()
+        self._wake(time.perf_counter())
+
+    def end(self) -> None:
+        """Gives everything its sites back, so that whoever put them there finds them."""
+        self._wake(float("inf"))
+
+    def _wake(self, now: float) -> None:
         due = {part for part, when in self._resting.items() if when <= now}
         if due:
             for part in due:

@@ -82,6 +82,7 @@ class Family:
         site_module.native.stop()
         site_module.native.keep_by(None, 0)
         site_module.native.idle_by(None)
+        self.idle.end()
         self.batches.restore()
         if self._lookout in sys.meta_path:
             sys.meta_path.remove(self._lookout)

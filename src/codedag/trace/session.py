@@ -15,9 +15,12 @@ from codedag.instrument.hook import importing
 from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
 from codedag.ir import Graph
+from codedag.trace.gathered import shown_path
 from codedag.trace.processes import Family
 from codedag.trace.recorder import Recorder
 from codedag.trace.rundir import Keeper
+
+MOST_PLAIN = 3  # files that are named in the notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +51,15 @@ def trace(
     failure = site_module.native.failure()
     if failure:
         keeper.notes.append(f"recording ended early: {failure}")
+    if memory:
+        keeper.notes.append("peak bytes were measured, which takes time: the times of this run are too long")
     program.restore()
     return _concluded(keeper, family, ending)
 
 
 def _concluded(keeper: Keeper, family: Family, ending: Ending) -> Traced:
     gathered, notes = family.joined()
-    keeper.notes += notes
+    keeper.notes += [*notes, *_left_out(family)]
     graph = gathered.graph()
     keeper.keep(graph, gathered.costs())
     each = recorder_seconds()
@@ -64,10 +69,25 @@ def _concluded(keeper: Keeper, family: Family, ending: Ending) -> Traced:
     return Traced(ending, graph, each)
 
 
+def _left_out(family: Family) -> list[str]:
+    """What was not looked at, or not all the time, as sentences."""
+    found = []
+    resting = len({(path, owner) for path, owner, _ in family.idle.seen})
+    if resting:
+        found.append(f"{resting} functions that moved no data in thousands of calls were not looked at all the time")
+    plain = family.program.left_plain
+    for path, why in list(plain.items())[:MOST_PLAIN]:
+        found.append(f"{shown_path(path)} was not looked into: {why}")
+    if len(plain) > MOST_PLAIN:
+        found.append(f"{len(plain) - MOST_PLAIN} more files were not looked into")
+    if family.failure:
+        found.append(f"records could not be kept while the program ran: {family.failure}")
+    return found
+
+
 def recorder_seconds() -> float:
-    """What recording one operation cost on average in this process."""
-    told = site_module.native.told()
-    return site_module.native.spent() / told / 1e9 if told else 0.0
+    """What recording an operation usually cost in this process, once it had been seen."""
+    return float(site_module.native.usual()) / 1e9
 
 
 @contextmanager
