@@ -53,7 +53,8 @@ PACKAGES = [
     Package(
         "skimage",
         "scikit-image",
-        options=("--noconftest", "--ignore-glob=*/rank/*"),  # needs a package of its own to draw the report; the data of rank are not in the archive
+        # its conftest draws the report, with a package of its own; the data for rank are not in the archive
+        options=("--noconftest", "--ignore-glob=*/rank/*"),
         tests=("tests/skimage/filters", "tests/skimage/color", "tests/skimage/exposure", "tests/skimage/util"),
     ),
 ]  # fmt: skip
