@@ -197,6 +197,15 @@ def test_a_full_disk_leaves_no_part_behind(cache: Cache, monkeypatch: pytest.Mon
     assert _entries(cache) == []
 
 
+def test_a_rewriter_without_readable_sources_keeps_nothing(cache: Cache, monkeypatch: pytest.MonkeyPatch):
+    def unreadable() -> str:
+        raise OSError(2, "No such file or directory")
+
+    monkeypatch.setattr(cache_module, "_version", unreadable)
+    _run(_file(cache))
+    assert _entries(cache) == []
+
+
 def test_the_oldest_entries_go_first(tmp_path: Path):
     cache = Cache(tmp_path / "code", largest_nbytes=10_000)
     paths = []
