@@ -22,9 +22,13 @@ RESULTS = ROOT / "bench" / "results"
 PROGRAMS = ROOT / "tests" / "programs"
 #: What is imported, and how many rounds of the workload one process runs.
 PACKAGES = {
-    "networkx": ("networkx", 3),
-    "skimage": ("skimage.filters, skimage.transform, skimage.feature, skimage.measure, skimage.segmentation", 3),
-    "librosa": ("librosa.feature, librosa.onset, librosa.beat, librosa.effects, librosa.core.audio", 2),
+    "networkx": ("networkx", 9),
+    "skimage": ("skimage.filters, skimage.transform, skimage.feature, skimage.measure, skimage.segmentation", 9),
+    "librosa": (
+        "librosa.core.audio, librosa.core.spectrum, librosa.core.constantq, librosa.feature.spectral, librosa.effects, "
+        "librosa.onset, librosa.beat, librosa.decompose, librosa.segment, librosa.sequence, librosa.filters",
+        2,
+    ),
     "albumentations": ("albumentations", 2),
 }
 DISTRIBUTIONS = {"skimage": "scikit-image"}
@@ -70,6 +74,8 @@ def measured(package: str, what: str, rounds: int, home: str) -> dict[str, Any]:
 def _fresh(kind: str, package: str, what: str, home: str) -> dict[str, Any]:
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
     settings = {"CODEDAG_HOME": home, "NUMBA_CACHE_DIR": f"{home}/numba", "PYTHONHASHSEED": "0", **threads}
+    if (what, package) == ("import", "skimage"):
+        settings["EAGER_IMPORT"] = "1"  # it loads its parts on first use, unless told otherwise
     command = [sys.executable, __file__, "--one", kind, package, what]
     done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))

@@ -1,5 +1,8 @@
-/* Puts sites and loop switches into the constants of rewritten code, in place.
+/* Makes the sites of a file, and puts them and its loop switches into the constants of rewritten code, in place.
  *
+ * table.make_sites and rewrite.bind do the same in Python; a package has tens of thousands of sites, and both together
+ * would take longer than importing it plain.  The facts about a site are no object of the garbage collector's: it would
+ * visit each of them again and again.
  * rewrite.bind does the same by making every code object anew, which takes longer than importing a package plain.
  * Only for code that nobody has seen yet, and only where the interpreter reads constants through the tuple each time:
  * from Python 3.14 on, instructions know what kind of object their constant is, so there bind makes the code anew.
@@ -72,11 +75,93 @@ static PyObject *fill(PyObject *module, PyObject *args) {
     return code;
 }
 
+/* ---- facts: a place in a table, which answers whatever the row there does -------------------------------------- */
+
+typedef struct { PyObject_HEAD PyObject *table; Py_ssize_t number; } Facts;
+static PyTypeObject FactsType;
+
+static PyObject *row_of(PyObject *self) {
+    PyObject *rows = PyObject_GetAttrString(((Facts *)self)->table, "infos");
+    PyObject *row = rows ? PySequence_GetItem(rows, ((Facts *)self)->number) : NULL;
+    Py_XDECREF(rows);
+    return row;
+}
+static PyObject *facts_getattro(PyObject *self, PyObject *name) {
+    PyObject *row = row_of(self);
+    if (row && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "_row") == 0) return row;
+    PyObject *found = row ? PyObject_GetAttr(row, name) : NULL;
+    Py_XDECREF(row);
+    return found;
+}
+static PyObject *facts_repr(PyObject *self) {
+    PyObject *row = row_of(self), *found = row ? PyObject_Repr(row) : NULL;
+    Py_XDECREF(row);
+    return found;
+}
+static Py_hash_t facts_hash(PyObject *self) {
+    PyObject *row = row_of(self);
+    Py_hash_t found = row ? PyObject_Hash(row) : -1;
+    Py_XDECREF(row);
+    return found;
+}
+static PyObject *facts_compare(PyObject *self, PyObject *other, int how) {
+    PyObject *mine = row_of(self), *its = NULL, *found = NULL;
+    if (Py_IS_TYPE(other, &FactsType)) its = row_of(other);
+    else { Py_INCREF(other); its = other; }
+    if (mine && its) found = PyObject_RichCompare(mine, its, how);
+    Py_XDECREF(mine); Py_XDECREF(its);
+    return found;
+}
+static void facts_dealloc(PyObject *self) { Py_DECREF(((Facts *)self)->table); PyObject_Free(self); }
+static PyTypeObject FactsType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._bind.Facts", .tp_basicsize = sizeof(Facts),
+    .tp_flags = Py_TPFLAGS_DEFAULT, .tp_doc = "The facts about one site, found in its table when asked.",
+    .tp_dealloc = facts_dealloc, .tp_getattro = facts_getattro, .tp_repr = facts_repr, .tp_hash = facts_hash,
+    .tp_richcompare = facts_compare};
+
+static PyObject *site_for(PyObject *type, PyObject *table, Py_ssize_t number, PyObject *kind, PyObject *function,
+                          PyObject *returns) {
+    Facts *facts = PyObject_New(Facts, &FactsType);
+    if (!facts) return NULL;
+    Py_INCREF(table); facts->table = table;
+    facts->number = number;
+    PyObject *args[] = {kind, (PyObject *)facts, function, returns};
+    PyObject *site = PyObject_Vectorcall(type, args, 4, NULL);
+    Py_DECREF(facts);
+    return site;
+}
+
+static PyObject *sites(PyObject *module, PyObject *args) {
+    PyObject *type, *table, *kinds, *functions, *returns, *made;
+    Py_buffer what_of;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OOy*O!O!O!", &type, &table, &what_of, &PyList_Type, &kinds, &PyList_Type, &functions,
+                          &PyList_Type, &returns)) return NULL;
+    made = PyList_New(what_of.len);
+    for (Py_ssize_t i = 0; made && i < what_of.len; i++) {
+        Py_ssize_t what = ((const unsigned char *)what_of.buf)[i];
+        PyObject *site = NULL;
+        if (what < PyList_GET_SIZE(kinds) && what < PyList_GET_SIZE(functions) && what < PyList_GET_SIZE(returns))
+            site = site_for(type, table, i, PyList_GET_ITEM(kinds, what), PyList_GET_ITEM(functions, what),
+                            PyList_GET_ITEM(returns, what));
+        else PyErr_SetString(PyExc_ValueError, "a site of no kind");
+        if (!site) Py_CLEAR(made);
+        else PyList_SET_ITEM(made, i, site);
+    }
+    PyBuffer_Release(&what_of);
+    return made;
+}
+
 static PyMethodDef methods[] = {
+    {"sites", sites, METH_VARARGS, "sites(Site, table, what_of, kinds, functions, returns): a new site for each byte of what_of."},
     {"fill", fill, METH_VARARGS, "fill(code, sites, switches, Spread): the same code, its placeholders replaced in place."},
     {NULL, NULL, 0, NULL}};
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, .m_name = "codedag.instrument._bind", .m_doc = "Binds sites in place.", .m_size = 0,
     .m_methods = methods};
 
-PyMODINIT_FUNC PyInit__bind(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit__bind(void) {
+    PyObject *m = PyModule_Create(&definition);
+    if (m && PyModule_AddType(m, &FactsType) < 0) Py_CLEAR(m);
+    return m;
+}

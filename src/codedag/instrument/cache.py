@@ -81,16 +81,18 @@ class Cache:
         """Keeps an entry; another process sees all of it or nothing."""
         if self.folder is None:
             return
-        place = self._place(path, sha256)
-        part = f"{place}.{os.getpid()}"
+        part = ""
         try:
+            place = self._place(path, sha256)
+            part = f"{place}.{os.getpid()}"
             body = marshal.dumps(tuple(getattr(entry, field.name) for field in fields(entry)))
             with open(part, "xb", opener=_privately) as file:
                 file.write(_MAGIC + zlib.crc32(body).to_bytes(4, "little") + body)
             Path(part).replace(place)
             self._bound(len(body))
         except (OSError, ValueError):
-            _drop(part)
+            if part:
+                _drop(part)
 
     def _bound(self, nbytes: int) -> None:
         """Drops the oldest entries once there is too much; the folder is looked at only now and then."""

@@ -17,8 +17,11 @@ from typing import Any, NamedTuple
 from codedag.instrument import sites as site_module
 from codedag.instrument.sites import GETITEM, SETITEM, SiteInfo
 
-_SHIFT = 32
-_tables: list[SiteTable] = []
+try:
+    from codedag.instrument import _bind
+except ImportError:  # no C compiler where it was installed
+    _bind = None  # type: ignore[assignment]
+
 _SUBSCRIPTS = {GETITEM: operator.getitem, SETITEM: operator.setitem}
 
 
@@ -80,31 +83,24 @@ class SiteTable:
 
     def make_sites(self) -> list[Any]:
         """A new site, in mode PASS, for every row."""
-        number = len(_tables) << _SHIFT
-        _tables.append(self)
         what_of, whats = self.columns[:2]
         kinds, returns = [kind for kind, _, _ in whats], [returns for _, _, returns in whats]
         functions = [getattr(operator, name) if name else _SUBSCRIPTS.get(kind) for kind, name, _ in whats]
-        infos = map(Facts, range(number, number + len(self)))
-        return list(
-            map(
-                site_module.native.Site,
-                map(kinds.__getitem__, what_of),
-                infos,
-                map(functions.__getitem__, what_of),
-                map(returns.__getitem__, what_of),
-            )
-        )
+        make = sites_in_python if _bind is None else _bind.sites
+        return make(site_module.native.Site, self, what_of, kinds, functions, returns)
 
 
-class Facts(int):
-    """The number of a site over all tables; it answers whatever the site's `SiteInfo` would."""
+class Facts:
+    """The facts about one site, found in its table when asked."""
 
-    __slots__ = ()
+    __slots__ = ("_number", "_table")
+
+    def __init__(self, table: SiteTable, number: int) -> None:
+        self._table, self._number = table, number
 
     @property
     def _row(self) -> SiteInfo:
-        return _tables[self >> _SHIFT].infos[self & ((1 << _SHIFT) - 1)]
+        return self._table.infos[self._number]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._row, name)
@@ -125,7 +121,16 @@ class Facts(int):
 def info_of(site: Any) -> SiteInfo:
     """The facts about a site, as an object of their own."""
     info = site.info
-    return info._row if isinstance(info, Facts) else info
+    return info if isinstance(info, SiteInfo) else info._row  # type: ignore[no-any-return]
+
+
+def sites_in_python(
+    site: Any, table: SiteTable, what_of: bytes, kinds: list[int], functions: list[Any], returns: list[bool]
+) -> list[Any]:
+    """What `_bind.sites` makes, where that was not built."""
+    return [
+        site(kinds[what], Facts(table, number), functions[what], returns[what]) for number, what in enumerate(what_of)
+    ]
 
 
 def _numbered(values: Iterable[Any]) -> tuple[tuple[Any, ...], list[int]]:

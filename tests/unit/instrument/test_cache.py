@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import marshal
 import os
+import pickle
 import sys
 import types
 import zlib
@@ -15,6 +16,7 @@ import pytest
 from codedag.instrument import cache as cache_module
 from codedag.instrument import program as program_module
 from codedag.instrument import rewrite as rewrite_module
+from codedag.instrument import table as table_module
 from codedag.instrument.cache import Cache
 from codedag.instrument.compiled import Compiled
 from codedag.instrument.program import InstrumentedFile, Program
@@ -195,6 +197,15 @@ def test_a_full_disk_leaves_no_part_behind(cache: Cache, monkeypatch: pytest.Mon
     assert _entries(cache) == []
 
 
+def test_a_rewriter_without_readable_sources_keeps_nothing(cache: Cache, monkeypatch: pytest.MonkeyPatch):
+    def unreadable() -> str:
+        raise OSError(2, "No such file or directory")
+
+    monkeypatch.setattr(cache_module, "_version", unreadable)
+    _run(_file(cache))
+    assert _entries(cache) == []
+
+
 def test_the_oldest_entries_go_first(tmp_path: Path):
     cache = Cache(tmp_path / "code", largest_nbytes=10_000)
     paths = []
@@ -209,7 +220,12 @@ def test_the_oldest_entries_go_first(tmp_path: Path):
     assert sorted(left) == list(range(12 - len(left), 12))
 
 
-def test_the_table_gives_back_every_fact():
+@pytest.mark.parametrize("in_c", [True, False])
+def test_the_table_gives_back_every_fact(in_c: bool, monkeypatch: pytest.MonkeyPatch):
+    if not in_c:
+        monkeypatch.setattr(table_module, "_bind", None)
+    elif table_module._bind is None:
+        pytest.skip("it was not built here")
     rewritten = rewrite(parsed(SOURCE, "m.py"), "m.py")
     table = SiteTable.of("m.py", rewritten.sites)
     again = SiteTable("m.py", type(table.columns)(*marshal.loads(marshal.dumps(tuple(table.columns)))))
@@ -217,7 +233,11 @@ def test_the_table_gives_back_every_fact():
     for site, info in zip(again.make_sites(), rewritten.sites, strict=True):
         assert (site.kind, site.function) == (info.kind, info.function)
         assert site.info == info
+        assert site.info != rewritten.sites[(info.index + 1) % len(rewritten.sites)]
         assert hash(site.info) == hash(info)
+        assert pickle.loads(pickle.dumps(site.info)) == info
+        with pytest.raises(AttributeError, match="nothing_like_it"):
+            site.info.nothing_like_it
         assert (site.info.owner, site.info.index, repr(site.info)) == (info.owner, info.index, repr(info))
     assert again.indexes_of("f") == [info.index for info in rewritten.sites if info.owner == "f"]
     assert again.indexes_of("nobody") == []
