@@ -16,6 +16,9 @@ from codedag.instrument.program import Program
 from codedag.ir import Graph, check
 from codedag.trace.recorder import Recorder
 
+pytest.importorskip("torch", reason="the truth programs mix numpy, cv2 and torch")
+pytest.importorskip("cv2", reason="the truth programs mix numpy, cv2 and torch")
+
 FILE = Path(__file__).resolve().parent.parent / "programs" / "truth.py"
 _numbers = itertools.count()
 
