@@ -20,6 +20,10 @@ from codedag.trace import _gather
 from codedag.trace.names import Names
 from codedag.trace.recorder import Recorder
 
+pytest.importorskip("torch", reason="the programs of this file mix numpy and torch")
+pytest.importorskip("cv2", reason="the truth programs use cv2")
+pytest.importorskip("PIL", reason="the memory programs use PIL")
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "property"))
 import random_dataflow
 

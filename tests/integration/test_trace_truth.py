@@ -18,6 +18,9 @@ from codedag.instrument.program import Program
 from codedag.ir import Graph, check
 from codedag.trace.recorder import Recorder
 
+pytest.importorskip("torch", reason="the truth programs mix numpy, cv2 and torch")
+pytest.importorskip("cv2", reason="the truth programs mix numpy, cv2 and torch")
+
 PROGRAMS = Path(__file__).resolve().parent.parent / "programs"
 FRESH = ("truth_fresh", "truth_fresh_objects", "truth_fresh_arrays", "truth_fresh_torch")
 #: What is not followed yet: bytes, lists of plain numbers, and gradients that `backward` leaves on tensors.
