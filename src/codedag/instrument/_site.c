@@ -391,8 +391,7 @@ static int moves_nothing(int kind, PyObject *const *args) {
 
 static int asks = 0; /* whether the recorder, in Python, says which numbers carry data */
 
-static int carries(PyObject *number) {
-    if (!PyFloat_CheckExact(number) || !(api || asks)) return 0;
+static int ask_carries(PyObject *number) {
     if (api) return api->carries(api->self, number);
     enter();
     PyObject *answer = PyObject_CallMethod(recorder, "carries", "O", number);
@@ -401,6 +400,8 @@ static int carries(PyObject *number) {
     Py_XDECREF(answer);
     return answer == Py_True;
 }
+
+static inline int carries(PyObject *number) { return PyFloat_CheckExact(number) && (api || asks) && ask_carries(number); }
 
 static PyObject *record(Site *s, PyObject *const *args, Py_ssize_t n, size_t flag, PyObject *names) {
     if (s->kind == RETURN) return note_return(args[0]);
