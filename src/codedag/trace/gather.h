@@ -158,6 +158,7 @@ typedef struct {
     PyObject *odd_sites;        /* template -> site, where that is not the end of its path (deep recursion) */
     PyObject *word_numbers;     /* text -> number */
     PyObject **words; size_t words_n, words_room;
+    PyTypeObject *last_type; int last_kind;    /* the class that was looked up last, if it lives for ever */
     TypeFacts *types; size_t types_n, types_room; Index types_index;
     FunctionFacts *functions; size_t functions_n, functions_room; Index functions_index;
     Element tensor_numbers[64]; /* torch's, by their number in the fields of a tensor */

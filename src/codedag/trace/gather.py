@@ -276,6 +276,8 @@ class Gatherer:
         given = {id(value) for value in (call.own, *call.args, *call.keywords.values())}
         if not outputs or id(call.result) in given:
             return False
+        if returned is None and _KINDS.get(call.site.kind) == "operator":
+            return False
         taken = {id(leaf[0]) for leaf in inputs}
         for leaf in outputs:
             if not self.flow.known(leaf):

@@ -75,11 +75,13 @@ static int adopt(Buffer *buffer, const Made *made) {
 }
 
 /* The memory with this key, if it lives: its owner does, or this value, which has used it since it began. */
-static Buffer *buffer_find(const Flow *f, uint64_t key, PyObject *value) {
+static Buffer *buffer_find(const Flow *f, uint64_t key, const Leaf *leaf) {
     uint32_t at = index_find(&f->buffers_index, key);
     if (at == NONE) return NULL;
     Buffer *buffer = &f->buffers[at];
-    return !is_dead(buffer->owner) || adopt(buffer, made_find(f, value)) ? buffer : NULL;
+    if (!is_dead(buffer->owner)) return buffer;
+    int own = leaf->kind == ARRAY && leaf->memory == leaf->value; /* an array at the address of another one */
+    return !own && adopt(buffer, made_find(f, leaf->value)) ? buffer : NULL;
 }
 
 typedef struct { uint64_t key; PyObject *owner; } Root;
@@ -107,7 +109,7 @@ uint32_t flow_producer(Flow *f, const Leaf *leaf, uint32_t reader) {
     if (leaf->kind != ARRAY && leaf->kind != TENSOR) return made ? made->operation : NONE;
     Root root = root_of(f, leaf);
     if (!made && root.owner != leaf->value) made = made_find(f, root.owner);
-    Buffer *buffer = buffer_find(f, root.key, leaf->value);
+    Buffer *buffer = buffer_find(f, root.key, leaf);
     if (!buffer) return made ? made->operation : NONE;
     if (reader != NONE && set_add(&buffer->readers, reader) < 0) return NONE;
     return !made || buffer->written > made->when ? buffer->writer : made->operation;
@@ -209,7 +211,7 @@ int flow_made(Flow *f, const Leaf *leaf, uint32_t operation) {
     if (!ref) return 0; /* such objects cannot be followed */
     f->clock++;
     if (!owner) { Py_INCREF(ref); owner = ref; }
-    if (has_memory && !buffer_find(f, root.key, leaf->value)) {
+    if (has_memory && !buffer_find(f, root.key, leaf)) {
         if (buffer_begin(f, root.key, owner, operation) < 0) { Py_DECREF(ref); return -1; }
     } else Py_DECREF(owner);
     if (made_put(f, leaf, ref, root.key, operation) < 0) return -1;
@@ -222,7 +224,7 @@ int flow_written(Flow *f, const Leaf *leaf, uint32_t operation, Set *readers) {
     f->clock++;
     if (leaf->kind == ARRAY || leaf->kind == TENSOR) {
         Root root = root_of(f, leaf);
-        Buffer *buffer = buffer_find(f, root.key, leaf->value);
+        Buffer *buffer = buffer_find(f, root.key, leaf);
         if (buffer) {
             *readers = buffer->readers;
             buffer->readers = (Set){NULL, 0, 0};

@@ -55,6 +55,7 @@ static int is_below(const Gatherer *g, uint32_t path, uint32_t operation) { /* w
 /* Whether all that came out was there before: inside of what went in, or made by what this call has run. */
 static int passes_on(Gatherer *g, const Operation *o) {
     if (!o->outputs.n || o->result == o->called.own) return 0;
+    if (!o->returned && o->site_kind >= SITE_BINARY && o->site_kind <= SITE_INPLACE) return 0; /* made here */
     for (Py_ssize_t i = 0; i < every(o); i++)
         if (o->args[i] == o->result) return 0;
     for (Py_ssize_t i = 0; i < o->outputs.n; i++) {

@@ -136,8 +136,11 @@ TypeFacts *type_facts(Gatherer *g, PyObject *value) {
 int kind_of(Gatherer *g, PyObject *value) {
     PyTypeObject *type = Py_TYPE(value);
     if (type == &PyLong_Type || type == &PyUnicode_Type || type == &PyBool_Type || value == Py_None) return IGNORED;
+    if (type == g->last_type) return g->last_kind;
     TypeFacts *facts = type_facts(g, value);
-    return facts ? facts->kind : -1;
+    if (!facts) return -1;
+    if (!facts->ref) { g->last_type = type; g->last_kind = facts->kind; }
+    return facts->kind;
 }
 
 /* ---- element types -------------------------------------------------------------------------------------------- */
