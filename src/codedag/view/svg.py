@@ -159,7 +159,7 @@ def _document(heading: list[str], layout: Layout, body: list[str]) -> Iterator[s
 def _legend(y: float) -> Iterator[str]:
     x = MARGIN
     yield _text(x, y + 12, "share of the time:", "q")
-    x += 98
+    x += 112
     for least, colour in reversed(SHARES):
         words = f"from {100 * least:g} %" if least else "less"
         yield f'<rect x="{x:.0f}" y="{y + 2:.0f}" width="14" height="13" rx="2" fill="{colour}" stroke="#8c959f"/>'
