@@ -9,8 +9,7 @@ from __future__ import annotations
 import threading
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from codedag.instrument.sites import BINARY, CALL, GETITEM, INPLACE, ITERATE, SETITEM, UNARY
 from codedag.trace import habits
@@ -33,6 +32,7 @@ from codedag.trace.dataflow import (
     signature,
 )  # fmt: skip
 from codedag.trace.names import Names
+from codedag.trace.templates import Chain, EdgeKind, OpKind, Returned, Template
 
 _HOLDERS = (IGNORED, SEQUENCE, MAPPING, USER, LIBRARY)
 _DATA = (ARRAY, TENSOR, OBJECT)
@@ -44,60 +44,9 @@ TOLD_FROM = 6  # `on_operation` hears of the first execution of a template, and 
 
 _HANDED_OUT = -2
 
-OpKind = Literal["call", "operator", "subscript", "region", "source", "sink"]
-EdgeKind = Literal["flow", "anti"]
 _KINDS: dict[int, OpKind] = {
     BINARY: "operator", UNARY: "operator", INPLACE: "operator", GETITEM: "subscript", SETITEM: "subscript",
 }  # fmt: skip
-
-
-@dataclass(slots=True)
-class Template:
-    """One operation as it is being gathered: everything at one chain of call sites with one signature."""
-
-    number: int
-    name: str
-    kind: OpKind
-    path: int
-    site: Any
-    in_sig: str
-    out_sig: str = ""
-    count: int = 0
-    self_ns: int = 0
-    total_ns: int = 0
-    least_ns: int = 1 << 62
-    most_ns: int = 0
-    out_nbytes: int = 0
-    peak_nbytes: int = 0  # the most that one call allocated while it ran; of a memory pass
-
-    def add(self, other: Template) -> None:
-        """Takes in the counts of another template of the same operation."""
-        self.count += other.count
-        self.self_ns += other.self_ns
-        self.total_ns += other.total_ns
-        self.out_nbytes += other.out_nbytes
-        self.peak_nbytes = max(self.peak_nbytes, other.peak_nbytes)
-        self.least_ns, self.most_ns = min(self.least_ns, other.least_ns), max(self.most_ns, other.most_ns)
-
-
-@dataclass(slots=True)
-class _Path:
-    """A chain of call sites: the parent chain and the site at its end."""
-
-    parent: int
-    site: Any
-    depth: int
-
-
-@dataclass(slots=True)
-class _Returned:
-    """What user code handed back to a library call: its producers, with sizes, without the values.
-
-    Tokens stand for batches that another process made.
-    """
-
-    flows: dict[int, int] = field(default_factory=dict)
-    tokens: list[int] = field(default_factory=list)
 
 
 class Gatherer:
@@ -113,7 +62,7 @@ class Gatherer:
         self._on_operation = on_operation
         self._templates: list[Template] = []
         self._by_key: dict[tuple[int, str, str], Template] = {}
-        self._paths: list[_Path] = []
+        self._paths: list[Chain] = []
         self._path_numbers: dict[tuple[int, int], int] = {}
         self._shapes: dict[tuple[int, str, str], int] = {}
         self._edges: dict[tuple[int, int, EdgeKind], int] = {}
@@ -149,16 +98,16 @@ class Gatherer:
         if number is None:
             with self._lock:
                 number = self._path_numbers[key] = len(self._paths)
-                self._paths.append(_Path(parent, site, self._paths[parent].depth + 1 if parent >= 0 else 1))
+                self._paths.append(Chain(parent, site, self._paths[parent].depth + 1 if parent >= 0 else 1))
         return number
 
     def freeze(self, path: int) -> None:
         """Ends the counting of the operations at this chain; what they make is still followed."""
         self._frozen.add(path)
 
-    def note(self, value: Any, before: Any) -> _Returned:
+    def note(self, value: Any, before: Any) -> Returned:
         """What user code returned to the library call that is running: its producers so far."""
-        noted: _Returned = before if before is not None else _Returned()
+        noted: Returned = before if before is not None else Returned()
         for leaf in self._leaves_of(value):
             producer = self.flow.producer(leaf)
             if producer >= 0:
@@ -486,7 +435,7 @@ class Gatherer:
 
     # -- other processes
 
-    def arrive(self, token: int, before: Any) -> _Returned:
+    def arrive(self, token: int, before: Any) -> Returned:
         """What was noted so far, and a batch that another process made."""
         noted = self.note(None, before)
         noted.tokens.append(token)

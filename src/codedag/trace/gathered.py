@@ -17,7 +17,8 @@ from codedag.instrument.sites import SiteInfo
 from codedag.instrument.table import info_of
 from codedag.ir import CostRow, CostTable, Edge, Graph, Op
 from codedag.trace.dataflow import open_shapes
-from codedag.trace.gather import MOST_SHAPES, EdgeKind, Template
+from codedag.trace.gather import MOST_SHAPES
+from codedag.trace.templates import EdgeKind, Template
 
 Order = tuple[tuple[int, int], ...]
 Paths = list[tuple[int, SiteInfo]]  # parent and site of each chain, in the order in which they were first taken

@@ -23,11 +23,11 @@ from codedag.instrument.selection import FilterConfig
 from codedag.instrument.sites import CALL, RECORD, RETURN, SiteInfo
 from codedag.ir import CodedagError, CostTable, Graph
 from codedag.trace.attach import Attachment
-from codedag.trace.gather import Template
 from codedag.trace.gathered import Gathered, Paths
 from codedag.trace.processes import Family
 from codedag.trace.recorder import Recorder, shown_path
 from codedag.trace.targets import Targets, targets
+from codedag.trace.templates import Template
 
 _OURS = str(Path(__file__).resolve().parent.parent) + os.sep
 _PASSED = (_OURS, str(Path(os.__file__).with_name("contextlib.py")), str(Path(os.__file__).with_name("functools.py")))

@@ -7,9 +7,9 @@ from typing import Any
 
 from codedag.ir import CostTable, Graph
 from codedag.trace import gather
-from codedag.trace.gather import Template
 from codedag.trace.gathered import Gathered, context_of, shown_path
 from codedag.trace.names import Names
+from codedag.trace.templates import Template
 
 __all__ = ["Recorder", "Template", "shown_path"]
 

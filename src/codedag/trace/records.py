@@ -16,8 +16,8 @@ import msgspec
 
 from codedag.instrument.sites import SiteInfo
 from codedag.ir.files import write_atomically
-from codedag.trace.gather import EdgeKind, OpKind, Template
 from codedag.trace.gathered import Gathered
+from codedag.trace.templates import EdgeKind, OpKind, Template
 
 
 class TemplateRecord(msgspec.Struct, array_like=True, frozen=True):
