@@ -43,6 +43,7 @@ bench: setup
 	$(BIN)/python bench/table_kernels.py
 	$(BIN)/python bench/substitutions.py
 	$(BIN)/python bench/tracing.py
+	$(BIN)/python bench/packages.py
 
 wheel: setup
 	$(BIN)/python -m build --no-isolation --wheel --outdir dist .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import cProfile
 import gc
 import importlib.util
 import json
@@ -19,6 +20,7 @@ from typing import Any
 from codedag.instrument import sites
 from codedag.instrument.program import Program
 from codedag.trace import gather
+from codedag.trace.idle import Idle
 from codedag.trace.recorder import Recorder
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,6 +67,15 @@ def inner(total, i):
         total = step(k, i) + (total & 1023)
     return total
 """
+SOUNDS = """
+import librosa
+import numpy as np
+
+def mel_features(samples, rate):
+    power = librosa.feature.melspectrogram(y=samples, sr=rate, n_mels=64)
+    level = librosa.power_to_db(power, ref=np.max)
+    return (level - level.mean()) / (level.std() + 1e-6)
+"""
 #: data operations per round of each chain
 OPERATIONS = {"numpy_chain": 10, "torch_chain": 6}
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
@@ -91,8 +102,12 @@ def main() -> None:
         inputs = {"numpy_chain": np.ones((2, 8)), "torch_chain": torch.ones(4, 4)}
         for name, operations in OPERATIONS.items():
             found[name] = per_operation(chains, name, inputs[name], operations, options.rounds)
-        found["scalar_calls"] = ratio("call-heavy scalar code", chains, "scalar_calls", (3000,), options.rounds)
+        found["scalar_calls"] = scalar_calls(path, options.rounds)
         found["growth"] = growth(chains, inputs["numpy_chain"])
+        found["after_leaving"] = after_leaving(path, options.rounds)
+        sounds = Path(folder) / "sounds.py"
+        sounds.write_text(SOUNDS)
+        found["mel"] = mel(sounds, options.rounds)
         for size in options.sizes:
             found[f"epoch_{size}"] = epoch(size, options.rounds)
     found["memory"] = memory()
@@ -180,22 +195,113 @@ def per_operation(pair: Pair, name: str, value: Any, operations: int, rounds: in
     return {"microseconds": each, "seconds": seconds}
 
 
-def ratio(what: str, pair: Pair, name: str, args: tuple[Any, ...], rounds: int) -> dict[str, Any]:
-    """Traced time as a multiple of plain time."""
-    runs = {"plain": lambda: _timed(pair, name, args, False), "traced": lambda: _timed(pair, name, args, True)}
-    return _told(what, _interleaved(runs, rounds))
+def scalar_calls(path: Path, rounds: int) -> dict[str, Any]:
+    """Code that moves no data: always recorded, and once it has its plain code back; with the peers beside it."""
+    other = path.with_name("resting.py")  # functions are found by their file
+    other.write_text(PROGRAM)
+    always, resting = Pair(path), Pair(other)
+    idle = Idle(resting.program, Recorder(resting.program.names))
+
+    def rested() -> float:
+        sites.native.idle_by(idle)
+        try:
+            return _timed(resting, "scalar_calls", (3000,), True)
+        finally:
+            sites.native.idle_by(None)
+
+    runs = {"plain": lambda: _timed(always, "scalar_calls", (3000,), False), "resting": rested,
+            "traced": lambda: _timed(always, "scalar_calls", (3000,), True)}  # fmt: skip
+    peers = with_peers(lambda: always.plain.scalar_calls(3000))
+    seconds = _interleaved({**runs, **peers}, rounds)
+    return {kind: _told(f"call-heavy scalar code, {kind}", seconds, kind) for kind in seconds if kind != "plain"}
 
 
-def _told(what: str, seconds: dict[str, list[float]]) -> dict[str, Any]:
-    best = min(seconds["traced"]) / min(seconds["plain"])
-    median = statistics.median(seconds["traced"]) / statistics.median(seconds["plain"])
-    each = [t / p for t, p in zip(seconds["traced"], seconds["plain"], strict=True)]
+def with_peers(job: Callable[[], Any]) -> dict[str, Callable[[], float]]:
+    """The same job under the call profilers that are installed here."""
+
+    def timed() -> float:
+        started = _now()
+        job()
+        return _now() - started
+
+    def profiled() -> float:
+        profile = cProfile.Profile()
+        profile.enable()
+        try:
+            return timed()
+        finally:
+            profile.disable()
+
+    found = {"cProfile": profiled}
+    try:
+        from viztracer import VizTracer
+    except ImportError:
+        return found
+
+    def viztraced() -> float:
+        tracer = VizTracer(verbose=0, tracer_entries=4_000_000)
+        tracer.start()
+        try:
+            return timed()
+        finally:
+            tracer.stop()
+            tracer.clear()
+
+    return {**found, "VizTracer": viztraced}
+
+
+def mel(path: Path, rounds: int) -> dict[str, Any]:
+    """Mel features of four seconds of sound with librosa, traced and under the peers."""
+    import numpy as np
+
+    pair = Pair(path)
+    samples = np.random.default_rng(0).standard_normal(4 * 22050).astype(np.float32)
+
+    def run(module: Any) -> float:
+        started = _now()
+        for _ in range(10):
+            module.mel_features(samples, 22050)
+        return _now() - started
+
+    runs = {"plain": lambda: run(pair.plain), "traced": lambda: float(pair.recording(lambda: run(pair.traced))[0])}
+    seconds = _interleaved({**runs, **with_peers(lambda: run(pair.plain))}, rounds)
+    return {kind: _told(f"mel features, {kind}", seconds, kind) for kind in seconds if kind != "plain"}
+
+
+def after_leaving(path: Path, rounds: int) -> dict[str, Any]:
+    """Functions that were traced and given back, as a multiple of what they took before."""
+    import numpy as np
+
+    from codedag.trace.live import Live
+
+    module, untouched = Pair(path).plain, Pair(path).plain
+    code = module.numpy_chain.__code__
+    sys.modules[path.stem] = module
+    with Live(roots=[path.parent]):
+        module.numpy_chain(np.ones((2, 8)), 10)
+    if module.numpy_chain.__code__ is not code:
+        raise RuntimeError("the code was not given back")
+
+    def timed(of: Any) -> float:
+        started = _now()
+        of.numpy_chain(np.ones((2, 8)), 4000)
+        of.scalar_calls(1000)
+        return _now() - started
+
+    runs = {"plain": lambda: timed(untouched), "traced": lambda: timed(module)}
+    return _told("after leaving", _interleaved(runs, rounds))
+
+
+def _told(what: str, seconds: dict[str, list[float]], kind: str = "traced") -> dict[str, Any]:
+    best = min(seconds[kind]) / min(seconds["plain"])
+    median = statistics.median(seconds[kind]) / statistics.median(seconds["plain"])
+    each = [t / p for t, p in zip(seconds[kind], seconds["plain"], strict=True)]
     print(
         f"{what}: {best:.3f}x (best/best), {median:.3f}x (medians), rounds {min(each):.3f}..{max(each):.3f}; "
         f"plain {min(seconds['plain']) * 1e3:.2f} ms{_moved(seconds['plain'])}",
         flush=True,
     )
-    return {"best": best, "median": median, "ratios": each, "seconds": seconds}
+    return {"best": best, "median": median, "ratios": each, "seconds": seconds[kind], "plain": seconds["plain"]}
 
 
 def _moved(plain: list[float]) -> str:
@@ -209,8 +315,11 @@ def growth(pair: Pair, value: Any) -> dict[str, Any]:
         {str(n): (lambda n=n: _timed(pair, "numpy_chain", (value, n), True)) for n in (1000, 10_000, 100_000)}, 3
     )  # type: ignore[misc]
     best = {n: min(s) for n, s in seconds.items()}
-    steps = [best["10000"] / best["1000"], best["100000"] / best["10000"]]
-    print(f"ten times the operations take {steps[0]:.2f}x (10 k to 100 k) and {steps[1]:.2f}x (100 k to 1 M) the time")
+    seconds["1000000"] = [_timed(pair, "numpy_chain", (value, 1_000_000), True)]
+    best["1000000"] = seconds["1000000"][0]
+    steps = [best[f"{n}0"] / best[str(n)] for n in (1000, 10_000, 100_000)]
+    print(f"ten times the operations take {steps[0]:.2f}x (10 k to 100 k), {steps[1]:.2f}x (100 k to 1 M) and "
+          f"{steps[2]:.2f}x (1 M to 10 M) the time")  # fmt: skip
     return {"steps": steps, "seconds": seconds}
 
 
@@ -236,7 +345,9 @@ def epoch(size: int, rounds: int) -> dict[str, Any]:
         "plain": lambda: run(pair.plain),
         "traced": lambda: float(pair.recording(lambda: run(pair.traced))[0]),
     }
-    return _told(f"DataLoader epoch at {size} px", _interleaved(runs, rounds))
+    seconds = _interleaved({**runs, **with_peers(lambda: run(pair.plain))}, rounds)
+    kinds = [kind for kind in seconds if kind != "plain"]
+    return {kind: _told(f"DataLoader epoch at {size} px, {kind}", seconds, kind) for kind in kinds}
 
 
 def memory() -> dict[str, float]:

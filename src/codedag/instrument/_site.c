@@ -327,7 +327,7 @@ static int moved_data(Frame *f, PyObject *function, PyObject *const *args, Py_ss
     if (function && PyCFunction_Check(function)) {
         PyObject *self = PyCFunction_GET_SELF(function);
         if (self && !is_scalar(self)) return 1;
-    } else if (function && function != Py_None && !PyFunction_Check(function)) return 1;
+    } else if (function && function != Py_None && !PyFunction_Check(function) && !PyType_Check(function)) return 1;
     return 0;
 }
 

@@ -368,7 +368,7 @@ def _moved_data(frame: _Frame, function: Any, values: tuple[Any, ...], result: A
     if isinstance(function, types.BuiltinFunctionType):
         own = function.__self__
         return own is not None and type(own) not in _SCALARS
-    return function is not None and not isinstance(function, types.FunctionType)
+    return function is not None and not isinstance(function, (types.FunctionType, type))
 
 
 def _finish(
