@@ -247,6 +247,7 @@ def test_get_next_of_tf_data(tmp_path):
     graph = _exported(TF_DATA, tmp_path)
     _check(graph)
     assert _counts(graph)["numpy.sqrt"] >= 4
+    assert [count for name, count in _counts(graph).items() if name.endswith("OwnedIterator.get_next")] == [1]
 
 
 def test_two_tracers_one_after_the_other_and_a_second_block(tmp_path):

@@ -41,13 +41,18 @@ class Batches:
         self._changed: list[tuple[type, str, Any]] = []
         self._fetcher: weakref.ref[Any] | None = None
         self._epoch = self._batch = -1
-        self._is_watched = self._is_worker = False
+        self._is_watched = self._is_tf_watched = self._is_worker = False
         self.made: list[Made] = []
 
     # -- in the program
 
     def watch_program(self) -> None:
-        """Watches the DataLoaders of this process, once torch's are loaded."""
+        """Watches what gives batches in this process, once it is loaded: torch's DataLoader, tf.data."""
+        tf_data = sys.modules.get("tensorflow.python.data.ops.iterator_ops")
+        if not self._is_tf_watched and hasattr(tf_data, "OwnedIterator"):
+            self._is_tf_watched = True
+            self._change(tf_data, "OwnedIterator", "get_next", None)
+            self._change(tf_data, "OwnedIterator", "__next__", None)
         module = sys.modules.get("torch.utils.data.dataloader")
         if self._is_watched or not hasattr(module, "_MultiProcessingDataLoaderIter"):  # not yet loaded to its end
             return
@@ -117,7 +122,10 @@ class Batches:
             return
         line = original.__code__.co_firstlineno
         site = make(SiteInfo(len(self._changed), CALL, "", original.__code__.co_filename, line, 0, line, 0, ""))
-        site.watch, site.outermost = watch, name == "__next__"  # a loop over the loader has a site of its own
+        site.watch, site.outermost = (
+            watch,
+            name in ("__next__", "get_next"),
+        )  # a loop over the loader has a site of its own
         site.mode = PASS if name in ("_reset", "_process_data") else RECORD
         setattr(of, name, site_module.native.method(site, original))
         self._changed.append((of, name, original))
@@ -126,4 +134,4 @@ class Batches:
         """Puts the methods back."""
         while self._changed:
             setattr(*self._changed.pop())
-        self._is_watched = self._is_worker = False
+        self._is_watched = self._is_tf_watched = self._is_worker = False
