@@ -16,7 +16,8 @@ import psutil
 import pytest
 
 from codedag.instrument import sites
-from codedag.trace import _gather
+from codedag.ir import check
+from codedag.trace import _gather, gather
 from codedag.trace.names import Names
 from codedag.trace.recorder import Recorder
 
@@ -467,3 +468,34 @@ def test_fields_of_tensors_are_found():
     told = [signature((t, 2)) for t in made]
     assert {t.in_sig for t in relus} >= set(told[:4])
     assert sum(t.out_nbytes for t in relus) == sum(nbytes((t, 2)) for t in made)
+
+
+RECURSION = """
+import numpy as np
+
+class Sorter:
+    def sort(self, a):
+        if len(a) < 2:
+            return a
+        middle = float(a[len(a) // 2])
+        left, right = self.sort(a[a < middle]), self.sort(a[a > middle])
+        return np.concatenate([left, a[a == middle], right])
+
+def run(n):
+    return Sorter().sort(np.random.default_rng(1).permutation(n).astype(np.float64))
+"""
+
+
+def test_recursion_folds_into_itself(tmp_path):
+    path = tmp_path / "recursion.py"
+    path.write_text(RECURSION)
+    found = []
+    for implementation in (runs._site, runs._twin):
+        loaded = runs.Loaded(path, implementation)
+        gatherer = _gather.Gatherer if implementation is runs._site else gather.Gatherer
+        found.append(loaded.recorded("run", 400, gatherer=gatherer))
+    small = [{(t.name, t.count) for t in recorder.templates if t.kind != "source"} for recorder in found]
+    assert small[0] == small[1]
+    recorder = runs.Loaded(path, runs._site).recorded("run", 4000)
+    check(recorder.graph())
+    assert recorder.gatherer.sizes()["paths"] < 60, "two calls at each level: thousands of chains without folding"

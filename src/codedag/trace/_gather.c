@@ -10,6 +10,7 @@
 #define MOST_SHAPES 4       /* these three are those of gather.py */
 #define TOLD_FROM 6
 #define DEEPEST_PATH 64
+#define MOST_PATHS (1u << 17)
 #define DEEPEST_VALUE 3
 #define MOST_NAMES (1u << 21)
 #define NO_LEAVES 0x243f6a8885a308d3ULL /* where the hash of a signature begins */
@@ -478,6 +479,15 @@ static int gather_region(PyObject *self, long path, PyObject *site, PyObject *fu
     return g->peak_next ? keep_peak(g, (uint32_t)number) : 0;
 }
 
+/* Recursion folds into itself: a site that is in the chain already ends it there.  Where there are very many chains, any
+ * chain that ends at the site stands for a new one. */
+static long folded_path(const Gatherer *g, long parent, PyObject *site) {
+    for (long at = parent; at >= 0; at = g->paths[at].parent)
+        if (g->paths[at].site == site) return at;
+    uint32_t first = g->paths_n >= MOST_PATHS ? index_find(&g->sites_index, (uintptr_t)site) : NONE;
+    return first == NONE ? -1 : (long)first;
+}
+
 static long gather_path(PyObject *self, long parent, PyObject *site) {
     Gatherer *g = (Gatherer *)self;
     if (parent >= (long)g->paths_n) { PyErr_SetString(PyExc_IndexError, "no such path"); return -1; }
@@ -485,10 +495,13 @@ static long gather_path(PyObject *self, long parent, PyObject *site) {
     uint64_t key = also((uintptr_t)site, (uint64_t)(parent + 1));
     for (uint32_t at; (at = index_find(&g->paths_index, key)) != NONE; key = mixed(key + 1))
         if (g->paths[at].site == site && g->paths[at].parent == parent) return (long)at;
+    long folded = folded_path(g, parent, site);
+    if (folded >= 0) return folded;
     Path *array = grown(g->paths, g->paths_n, &g->paths_room, sizeof *array);
     if (!array) return -1;
     g->paths = array;
     if (g->paths_n >= INT32_MAX || index_put(&g->paths_index, key, (uint32_t)g->paths_n) < 0) return -1;
+    if (index_find(&g->sites_index, (uintptr_t)site) == NONE && index_put(&g->sites_index, (uintptr_t)site, (uint32_t)g->paths_n) < 0) return -1;
     Py_INCREF(site);
     uint16_t depth = parent >= 0 ? (uint16_t)(g->paths[parent].depth + 1) : 1;
     g->paths[g->paths_n] = (Path){site, (int32_t)parent, depth, 0};

@@ -167,7 +167,7 @@ typedef struct {
     Record **blocks; size_t blocks_room; uint32_t records_n;
     uint32_t *slots; size_t slots_room;     /* index of records: number + 1, 0 is free */
     Signature *signatures; size_t signatures_n, signatures_room; Index signatures_index;
-    Path *paths; size_t paths_n, paths_room; Index paths_index;
+    Path *paths; size_t paths_n, paths_room; Index paths_index, sites_index;
     Sums edges;
     Arrival *arrivals; size_t arrivals_n, arrivals_room; /* batches that other processes made, and who took them */
     int64_t *peaks; size_t peaks_room; int64_t peak_next; /* of a memory pass, by number */

@@ -39,6 +39,7 @@ _DATA = (ARRAY, TENSOR, OBJECT)
 _SEQUENCE_ITERATOR = type(iter(type("", (), {"__getitem__": None})()))  # of what has items and no iterator, as arrays
 _MOST_PENDING = 1_024  # calls that libraries make later and whose results are not yet seen
 _DEEPEST_PATH = 64
+MOST_PATHS = 1 << 17  # chains of sites that are told apart
 MOST_SHAPES = 4  # signatures of one operation that are told apart; more are folded into one with open shapes
 TOLD_FROM = 6  # `on_operation` hears of the first execution of a template, and of every one from this one on
 
@@ -64,6 +65,7 @@ class Gatherer:
         self._by_key: dict[tuple[int, str, str], Template] = {}
         self._paths: list[Chain] = []
         self._path_numbers: dict[tuple[int, int], int] = {}
+        self._first_paths: dict[int, int] = {}
         self._shapes: dict[tuple[int, str, str], int] = {}
         self._edges: dict[tuple[int, int, EdgeKind], int] = {}
         self._frozen: set[int] = set()
@@ -96,10 +98,25 @@ class Gatherer:
         key = (parent, id(site))
         number = self._path_numbers.get(key)
         if number is None:
+            number = self._folded_path(parent, site)
+        if number is None:
             with self._lock:
+                self._first_paths.setdefault(id(site), len(self._paths))
                 number = self._path_numbers[key] = len(self._paths)
                 self._paths.append(Chain(parent, site, self._paths[parent].depth + 1 if parent >= 0 else 1))
         return number
+
+    def _folded_path(self, parent: int, site: Any) -> int | None:
+        """The chain that stands for a new one, if one does.
+
+        Recursion folds into itself: a site that is in the chain already ends it there.  Where there are very many
+        chains, any chain that ends at the site stands for a new one.
+        """
+        while parent >= 0:
+            if self._paths[parent].site is site:
+                return parent
+            parent = self._paths[parent].parent
+        return self._first_paths.get(id(site)) if len(self._paths) >= MOST_PATHS else None
 
     def freeze(self, path: int) -> None:
         """Ends the counting of the operations at this chain; what they make is still followed."""

@@ -282,7 +282,7 @@ static void gatherer_dealloc(Gatherer *g) {
     free(g->words); free(g->types); free(g->functions); free(g->signatures); free(g->paths);
     free(g->blocks); free(g->slots);
     index_clear(&g->types_index); index_clear(&g->functions_index);
-    index_clear(&g->signatures_index); index_clear(&g->paths_index);
+    index_clear(&g->signatures_index); index_clear(&g->paths_index); index_clear(&g->sites_index);
     sums_clear(&g->edges);
     free(g->arrivals); free(g->peaks);
     pending_clear(g);
