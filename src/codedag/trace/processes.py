@@ -30,7 +30,7 @@ from codedag.trace.recorder import Recorder
 from codedag.trace.records import Records, join, read
 
 SOON, LATER = 100_000_000, 1_000_000_000  # nanoseconds between two writes: of a worker, of the program
-SHARE = 20  # writing may take this part of the time
+SHARE = {SOON: 20, LATER: 50}  # writing may take one part in so many of the time
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class Family:
         except CodedagError as error:  # a full disk must not end the recording
             self.failure = error.message
         ended = time.perf_counter_ns()
-        self._due = ended + SHARE * (ended - begun)
+        self._due = ended + SHARE[self.wait] * (ended - begun)
         return max(self.wait, self._due - ended)
 
     def _fill(self) -> None:
