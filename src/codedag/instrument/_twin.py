@@ -23,7 +23,7 @@ _now = time.perf_counter_ns
 _NOTHING = object()  # what was called when nothing is to be told
 _SCALARS = (int, bool, type(None), str, range, slice, type, types.FunctionType, types.ModuleType)
 _NUMBERS = (int, float, bool)
-_MANY = 8192  # executions without data after which somebody is told
+_MANY = 1024  # executions without data after which somebody is told, and again after twice as many
 _PLAIN_ITERABLES: tuple[type, ...] = (
     list, tuple, dict, str, range, set, frozenset, types.GeneratorType, map, filter,
     type({}.keys()), type({}.items()), type({}.values()),
@@ -150,7 +150,7 @@ def idle_by(function: Any, /) -> None:
 
 def _count(site: Site, called: Any) -> None:
     site.calls += 1
-    if site.calls % _MANY == 0 and _state.idler is not None and _state.recording:
+    if site.calls >= _MANY and site.calls & (site.calls - 1) == 0 and _state.idler is not None and _state.recording:
         _state.idler(site, called)
 
 
@@ -414,8 +414,8 @@ def _tell(
     told = (path, frame.site, function, args, keywords, result, total, total - frame.child, frame.returned)
     if frame.user:
         _state.recorder.region(*told)
-    else:
-        _state.recorder.operation(*told, failed)
+    elif _state.recorder.operation(*told, failed) is not False:
+        _mark(mine)
 
 
 def _path_of(i: int) -> int:
@@ -424,9 +424,13 @@ def _path_of(i: int) -> int:
     frame = _thread.stack[i]
     if frame.path < 0:
         frame.path = _state.recorder.path(_path_of(i - 1), frame.site)
-        if i:
-            _thread.stack[i - 1].children += 1
     return frame.path
+
+
+def _mark(mine: int) -> None:
+    """The operation in this frame moved data: so do the calls around it."""
+    for frame in _thread.stack[:mine]:
+        frame.children = 1
 
 
 def _recorder_failed(error: BaseException) -> None:
