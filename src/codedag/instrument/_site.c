@@ -36,6 +36,7 @@ typedef struct {
     uintptr_t types;        /* what went in and came out when it was last looked at */
     int outermost;          /* recorded only where no other library call is under way */
     int returns;            /* its result is what the function returns */
+    int regions;            /* user code was called here */
     int user;               /* whether the function last called here is the user's own, */
     PyObject *file;         /* whose code is in this file, */
     long long files;        /* as the set of user files was then */
@@ -211,6 +212,7 @@ static int is_user_file(Site *s, PyObject *name) {
     if (known < 0) { PyErr_Clear(); return 0; }
     Py_INCREF(name); Py_XSETREF(s->file, name);
     s->files = files;
+    s->regions |= known;
     return s->user = known;
 }
 
@@ -218,7 +220,9 @@ static int is_user_callable(Thread *t, Site *s, PyObject *f) {
     if (PyMethod_Check(f)) f = PyMethod_GET_FUNCTION(f);
     if (PyFunction_Check(f)) return is_user_file(s, ((PyCodeObject *)PyFunction_GET_CODE(f))->co_filename);
     if (PyCFunction_Check(f)) return 0;
-    return is_user_type(t, PyType_Check(f) ? f : (PyObject *)Py_TYPE(f));
+    int yes = is_user_type(t, PyType_Check(f) ? f : (PyObject *)Py_TYPE(f));
+    s->regions |= yes;
+    return yes;
 }
 
 static int grow(Thread *t) {
@@ -713,11 +717,17 @@ static int is_plain_numbers(PyObject *const *args, Py_ssize_t n) { /* none of wh
            !(PyFloat_CheckExact(args[1]) && api->carries(api->self, args[1]));
 }
 
+static PyObject *told_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
+    Site *s = (Site *)self;
+    PyObject *result = site_call(self, args, nf, names);
+    return s->quiet < QUIET || s->calls < s->tell_at ? result : tell_idle(s, Py_None, result);
+}
+
 /* The common cases, without asking what kind of site it is: numbers, and calls of the user's own functions. */
 static PyObject *binary_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
     Site *s = (Site *)self;
     int ints = PyVectorcall_NARGS(nf) >= 2 && PyLong_CheckExact(args[0]) && PyLong_CheckExact(args[1]);
-    if (!ints && !is_plain_numbers(args, PyVectorcall_NARGS(nf))) return site_call(self, args, nf, names);
+    if (!ints && !is_plain_numbers(args, PyVectorcall_NARGS(nf))) return told_call(self, args, nf, names);
     PyObject *result = s->two(args[0], args[1]);
     return ++s->calls < s->tell_at ? result : tell_idle(s, Py_None, result);
 }
@@ -725,7 +735,7 @@ static PyObject *binary_call(PyObject *self, PyObject *const *args, size_t nf, P
 /* What is in a list or dictionary was put there: taking it out moves nothing. */
 static PyObject *getitem_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
     Site *s = (Site *)self;
-    if (PyVectorcall_NARGS(nf) < 2 || !moves_nothing(GETITEM, args)) return site_call(self, args, nf, names);
+    if (PyVectorcall_NARGS(nf) < 2 || !moves_nothing(GETITEM, args)) return told_call(self, args, nf, names);
     PyObject *result = PyObject_GetItem(args[0], args[1]);
     return ++s->calls < s->tell_at ? result : tell_idle(s, Py_None, result);
 }
@@ -851,6 +861,7 @@ static PyMemberDef site_members[] = {
     {"calls", T_LONGLONG, offsetof(Site, calls), 0, "recorded executions that moved no data"},
     {"nanoseconds", T_LONGLONG, offsetof(Site, nanoseconds), 0, "their time"},
     {"watch", T_OBJECT, offsetof(Site, watch), 0, "told of calls of a library's method: watch(arguments, result, exception)"},
+    {"regions", T_INT, offsetof(Site, regions), READONLY, "whether user code was called here"},
     {"outermost", T_INT, offsetof(Site, outermost), 0, "recorded only where no other library call is under way"},
     {"returns", T_INT, offsetof(Site, returns), 0, "its result is what the function returns"},
     {NULL, 0, 0, 0, NULL}};

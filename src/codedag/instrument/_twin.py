@@ -187,7 +187,8 @@ class Site:
     """A place in user code that can be passed through, recorded or replaced."""
 
     __slots__ = (
-        "calls", "function", "info", "kind", "mode", "nanoseconds", "outermost", "returns", "variant", "watch",
+        "calls", "function", "info", "kind", "mode", "nanoseconds", "outermost", "regions", "returns", "variant",
+        "watch",
     )  # fmt: skip
 
     def __init__(self, kind: int, info: Any, function: Any = None, returns: bool = False) -> None:
@@ -198,7 +199,7 @@ class Site:
         self.kind, self.info, self.function = kind, info, function
         self.mode = PASS
         self.variant: Any = None
-        self.calls = self.nanoseconds = self.outermost = 0
+        self.calls = self.nanoseconds = self.outermost = self.regions = 0
         self.returns = returns
         self.watch: Any = None
 
@@ -295,6 +296,7 @@ def _record(site: Site, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         return _forward(site, args, keywords)
     call = kind == CALL
     frame = _Frame(site, call and _is_user_callable(args[0]))
+    site.regions |= frame.user
     mine = len(_thread.stack)
     _thread.stack.append(frame)
     try:

@@ -186,7 +186,7 @@ static PyTypeObject ReturnedType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.trace._gather.Returned", .tp_basicsize = sizeof(Returned),
     .tp_flags = Py_TPFLAGS_DEFAULT, .tp_dealloc = (destructor)returned_dealloc};
 
-static PyObject *gather_note(PyObject *self, PyObject *value, PyObject *before) {
+static PyObject *noted_with(PyObject *self, PyObject *value, PyObject *before, int always) { /* always: even without data */
     Gatherer *g = (Gatherer *)self;
     Returned *noted = (Returned *)before;
     if (before && !Py_IS_TYPE(before, &ReturnedType)) { PyErr_SetString(PyExc_TypeError, "not noted here"); return NULL; }
@@ -194,7 +194,7 @@ static PyObject *gather_note(PyObject *self, PyObject *value, PyObject *before) 
     leaves_begin(&leaves, NULL, NULL);
     int done = leaves_find(g, value, &leaves, DEEPEST_VALUE);
     Py_XINCREF(before);
-    if (done == 0 && leaves.n && !noted) {
+    if (done == 0 && (leaves.n || always) && !noted) {
         if ((noted = PyObject_New(Returned, &ReturnedType))) memset(&noted->flows, 0, sizeof noted->flows);
         else done = -1;
     }
@@ -206,6 +206,8 @@ static PyObject *gather_note(PyObject *self, PyObject *value, PyObject *before) 
     if (done < 0) Py_CLEAR(noted);
     return (PyObject *)noted;
 }
+
+static PyObject *gather_note(PyObject *self, PyObject *value, PyObject *before) { return noted_with(self, value, before, 0); }
 
 /* ---- one operation ----------------------------------------------------------------------------------------------- */
 

@@ -492,7 +492,7 @@ class Gatherer:
 
     def arrive(self, token: int, before: Any) -> _Returned:
         """What was noted so far, and a batch that another process made."""
-        noted = self.note(None, before)
+        noted: _Returned = before if before is not None else _Returned()
         noted.tokens.append(token)
         return noted
 
@@ -506,7 +506,8 @@ class Gatherer:
 
     def flows(self, value: Any) -> dict[int, int]:
         """Bytes by producer of the data in a value."""
-        return self.note(value, None).flows
+        noted = self.note(value, None)
+        return noted.flows if noted else {}
 
     def rebase(self) -> tuple[int, int]:
         """Counts from 0 again, in a forked child; how many chains and templates are the parent's."""
