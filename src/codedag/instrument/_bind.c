@@ -81,10 +81,7 @@ typedef struct { PyObject_HEAD PyObject *table; Py_ssize_t number; } Facts;
 static PyTypeObject FactsType;
 
 static PyObject *row_of(PyObject *self) {
-    PyObject *rows = PyObject_GetAttrString(((Facts *)self)->table, "infos");
-    PyObject *row = rows ? PySequence_GetItem(rows, ((Facts *)self)->number) : NULL;
-    Py_XDECREF(rows);
-    return row;
+    return PyObject_CallMethod(((Facts *)self)->table, "info", "n", ((Facts *)self)->number);
 }
 static PyObject *facts_getattro(PyObject *self, PyObject *name) {
     PyObject *row = row_of(self);

@@ -824,27 +824,61 @@ static PyTypeObject SiteIteratorType = {
 
 /* ---- the type ------------------------------------------------------------------------------------------------ */
 
-static int site_init(Site *s, PyObject *args, PyObject *kw) {
-    static char *names[] = {"kind", "info", "function", "returns", NULL};
-    PyObject *info, *function = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "iO|Op", names, &s->kind, &info, &function, &s->returns)) return -1;
-    if (s->kind < CALL || s->kind > ITERATE) { PyErr_SetString(PyExc_ValueError, "unknown kind of site"); return -1; }
-    if (s->kind == BINARY || s->kind == UNARY || s->kind == INPLACE) {
-        PyObject *name = PyObject_GetAttrString(function, "__name__");
-        if (!name) return -1;
-        for (int i = 0; OPERATIONS[i].name; i++)
-            if (PyUnicode_CompareWithASCIIString(name, OPERATIONS[i].name) == 0) { s->two = OPERATIONS[i].two; s->one = OPERATIONS[i].one; }
-        Py_DECREF(name);
-        if (s->kind == UNARY ? !s->one : !s->two) { PyErr_Format(PyExc_ValueError, "not an operator: %S", function); return -1; }
+static int find_operator(Site *s, PyObject *function) {
+    static const Operation *known = OPERATIONS; /* the last one found: a file has many of few kinds */
+    PyObject *name = PyObject_GetAttrString(function, "__name__");
+    if (!name) return -1;
+    if (!known->name || PyUnicode_CompareWithASCIIString(name, known->name) != 0)
+        for (known = OPERATIONS; known->name && PyUnicode_CompareWithASCIIString(name, known->name) != 0;) known++;
+    s->two = known->two; s->one = known->one;
+    Py_DECREF(name);
+    if (s->kind == UNARY ? s->one != NULL : s->two != NULL) return 0;
+    PyErr_Format(PyExc_ValueError, "not an operator: %S", function);
+    return -1;
+}
+
+static int site_set(Site *s, long kind, PyObject *info, PyObject *function, int returns) {
+    if (kind < CALL || kind > ITERATE) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "unknown kind of site");
+        return -1;
     }
+    s->kind = (int)kind; s->returns = returns;
+    if ((kind == BINARY || kind == UNARY || kind == INPLACE) && find_operator(s, function) < 0) return -1;
     choose_call(s);
     Py_INCREF(info); Py_XSETREF(s->info, info);
     Py_INCREF(function); Py_XSETREF(s->function, function);
     return 0;
 }
+
+static int site_init(Site *s, PyObject *args, PyObject *kw) {
+    static char *names[] = {"kind", "info", "function", "returns", NULL};
+    PyObject *info, *function = Py_None;
+    int kind, returns = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "iO|Op", names, &kind, &info, &function, &returns)) return -1;
+    return site_set(s, kind, info, function, returns);
+}
+
 static PyObject *site_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     Site *s = (Site *)type->tp_alloc(type, 0);
+    (void)args; (void)kw;
     if (s) { s->vectorcall = site_call; s->tell_at = MANY; }
+    return (PyObject *)s;
+}
+
+/* Site(kind, info, function, returns), as tables make tens of thousands. */
+static PyObject *site_make(PyObject *type, PyObject *const *args, size_t nf, PyObject *names) {
+    Site *s = NULL;
+    if (names || PyVectorcall_NARGS(nf) != 4) { /* the usual way */
+        PyObject *tuple = PyTuple_New(PyVectorcall_NARGS(nf)), *kw = keywords_of(args + PyVectorcall_NARGS(nf), names);
+        for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(tuple); i++) { Py_INCREF(args[i]); PyTuple_SET_ITEM(tuple, i, args[i]); }
+        if (tuple && kw && (s = (Site *)site_new((PyTypeObject *)type, NULL, NULL)) && site_init(s, tuple, kw) < 0) Py_CLEAR(s);
+        Py_XDECREF(tuple); Py_XDECREF(kw);
+        return (PyObject *)s;
+    }
+    int returns = PyObject_IsTrue(args[3]);
+    long kind = returns < 0 ? -1 : PyLong_AsLong(args[0]);
+    if (!PyErr_Occurred()) s = (Site *)site_new((PyTypeObject *)type, NULL, NULL);
+    if (s && site_set(s, kind, args[1], args[2], returns) < 0) Py_CLEAR(s);
     return (PyObject *)s;
 }
 /* Not known to the garbage collector: a package has tens of thousands of sites, and whoever gives one a variant or a watch
@@ -883,7 +917,7 @@ static PyTypeObject SiteType = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_doc = "A place in user code that can be passed through, recorded or replaced.",
     .tp_new = site_new, .tp_init = (initproc)site_init, .tp_dealloc = (destructor)site_dealloc,
-    .tp_call = PyVectorcall_Call,
+    .tp_call = PyVectorcall_Call, .tp_vectorcall = site_make,
     .tp_vectorcall_offset = offsetof(Site, vectorcall), .tp_members = site_members, .tp_getset = site_getset};
 
 /* `f(*a)`: f is bound to its site before the arguments are spread, so that Python's errors about them name f. */

@@ -304,10 +304,12 @@ class Program:
         """Gives functions that rest their plain code; finding them takes some milliseconds."""
         self._swap_parts(parts, PASS)
 
-    def wake(self, parts: Collection[tuple[str, str, int]]) -> None:
-        """Observes functions and loops again that were put to rest."""
+    def wake(
+        self, parts: Collection[tuple[str, str, int]], light: Collection[tuple[str, str, int]] | None = None
+    ) -> None:
+        """Observes functions and loops again that were put to rest; those of `light` run plain code (None: any may)."""
         self._set_modes(parts, RECORD)
-        self._swap_parts(parts, RECORD)
+        self._swap_parts(parts if light is None else light, RECORD)
 
     def _set_modes(self, parts: Collection[tuple[str, str, int]], mode: int) -> None:
         with self._lock:

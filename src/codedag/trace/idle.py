@@ -9,6 +9,7 @@ because they may begin to move data later.
 
 from __future__ import annotations
 
+import threading
 import time
 import types
 from collections.abc import Iterator
@@ -40,13 +41,22 @@ class Idle:
     _busy: set[Part] = field(default_factory=set)
     _ripe: set[Part] = field(default_factory=set)  # that will rest
     _heavy: set[Part] = field(default_factory=set)  # that rest and still run their code with sites
+    _light: set[Part] = field(default_factory=set)  # that rest and run plain code
     _lines: dict[str, list[bytes]] = field(default_factory=dict)  # of the sources
+    _lock: Any = field(default_factory=threading.Lock)
     _known: int = 0  # templates that `_busy` knows of
     _rest_at: float = 0.0
     _lighten_at: float = 0.0
 
     def __call__(self, site: Any, function: Any) -> None:
         """This site was executed some thousand times without data; each time it called this function, if it did."""
+        if self._lock.acquire(blocking=False):  # who comes while another thread is at it will come again
+            try:
+                self._look_at(site, function)
+            finally:
+                self._lock.release()
+
+    def _look_at(self, site: Any, function: Any) -> None:
         self._learn()
         for part in self._parts_of(site, function):
             if part in self._resting or part in self._busy:
@@ -104,7 +114,7 @@ class Idle:
         self._ripe -= self._busy
         for part in self._ripe:
             self._note_rest(part, now)
-        self._heavy |= self._ripe
+        self._heavy.update(part for part in self._ripe if part[2] < 0)
         self.program.rest(self._ripe)
         self._ripe.clear()
         ended = time.perf_counter()
@@ -125,22 +135,35 @@ class Idle:
 
     def _lighten(self, now: float) -> None:
         self.program.lighten(self._heavy)
+        self._light |= self._heavy
         self._heavy.clear()
+        self._paid(now)
+
+    def _paid(self, begun: float) -> None:
         ended = time.perf_counter()
-        self._lighten_at = ended + max(TOGETHER, SHARE * (ended - now))
+        self._lighten_at = ended + max(TOGETHER, SHARE * (ended - begun))
 
     def look_again(self) -> None:
         """Observes those parts again whose time has come."""
-        self._wake(time.perf_counter())
+        now = time.perf_counter()
+        if self._lock.acquire(blocking=False):
+            try:
+                due = {part for part, when in self._resting.items() if when <= now}
+                self._wake(due if now >= self._lighten_at else due - self._light, now)
+            finally:
+                self._lock.release()
 
     def end(self) -> None:
         """Gives everything its sites back, so that whoever put them there finds them."""
-        self._wake(float("inf"))
+        self._wake(set(self._resting), time.perf_counter())
 
-    def _wake(self, now: float) -> None:
-        due = {part for part, when in self._resting.items() if when <= now}
+    def _wake(self, due: set[Part], now: float) -> None:
+        for part in due:
+            del self._resting[part]
+        light = due & self._light
+        self._heavy -= due
+        self._light -= due
         if due:
-            for part in due:
-                del self._resting[part]
-            self._heavy -= due
-            self.program.wake(due)
+            self.program.wake(due, light)
+        if light:
+            self._paid(now)
