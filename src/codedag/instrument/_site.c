@@ -26,6 +26,7 @@ typedef struct {
     int kind, mode;
     binaryfunc two;         /* the operator, for BINARY and INPLACE */
     unaryfunc one;          /* for UNARY */
+    binaryfunc ints;        /* the operator for two ints, without asking what they are */
     PyObject *info;         /* static facts about the place in the source; opaque here */
     PyObject *function;     /* the function of module `operator` that this site stands for, or None */
     PyObject *variant;      /* called instead, with the same arguments, in mode VARIANT */
@@ -403,6 +404,7 @@ static inline uintptr_t also_type(uintptr_t types, PyObject *value) {
 
 static int is_dull(const Frame *f, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *result) {
     Site *s = f->site;
+    if (!s->quiet) return 0;
     uintptr_t types = also_type((uintptr_t)(PyCFunction_Check(function) ? (void *)((PyCFunctionObject *)function)->m_ml : (void *)Py_TYPE(function)), result);
     if (PyCFunction_Check(function)) types = also_type(types, PyCFunction_GET_SELF(function));
     else if (PyType_Check(function) || PyFunction_Check(function)) types ^= (uintptr_t)function;
@@ -726,9 +728,10 @@ static PyObject *told_call(PyObject *self, PyObject *const *args, size_t nf, PyO
 /* The common cases, without asking what kind of site it is: numbers, and calls of the user's own functions. */
 static PyObject *binary_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
     Site *s = (Site *)self;
-    int ints = PyVectorcall_NARGS(nf) >= 2 && PyLong_CheckExact(args[0]) && PyLong_CheckExact(args[1]);
-    if (!ints && !is_plain_numbers(args, PyVectorcall_NARGS(nf))) return told_call(self, args, nf, names);
-    PyObject *result = s->two(args[0], args[1]);
+    PyObject *result;
+    if (PyVectorcall_NARGS(nf) >= 2 && PyLong_CheckExact(args[0]) && PyLong_CheckExact(args[1])) result = s->ints(args[0], args[1]);
+    else if (is_plain_numbers(args, PyVectorcall_NARGS(nf))) result = s->two(args[0], args[1]);
+    else return told_call(self, args, nf, names);
     return ++s->calls < s->tell_at ? result : tell_idle(s, Py_None, result);
 }
 
@@ -824,13 +827,25 @@ static PyTypeObject SiteIteratorType = {
 
 /* ---- the type ------------------------------------------------------------------------------------------------ */
 
+static binaryfunc for_ints(binaryfunc two) {
+    const PyNumberMethods *of = PyLong_Type.tp_as_number;
+    if (two == PyNumber_Add || two == PyNumber_InPlaceAdd) return of->nb_add;
+    if (two == PyNumber_Subtract || two == PyNumber_InPlaceSubtract) return of->nb_subtract;
+    if (two == PyNumber_Multiply || two == PyNumber_InPlaceMultiply) return of->nb_multiply;
+    if (two == PyNumber_FloorDivide || two == PyNumber_InPlaceFloorDivide) return of->nb_floor_divide;
+    if (two == PyNumber_Remainder || two == PyNumber_InPlaceRemainder) return of->nb_remainder;
+    if (two == PyNumber_And || two == PyNumber_InPlaceAnd) return of->nb_and;
+    if (two == PyNumber_Or || two == PyNumber_InPlaceOr) return of->nb_or;
+    return two;
+}
+
 static int find_operator(Site *s, PyObject *function) {
     static const Operation *known = OPERATIONS; /* the last one found: a file has many of few kinds */
     PyObject *name = PyObject_GetAttrString(function, "__name__");
     if (!name) return -1;
     if (!known->name || PyUnicode_CompareWithASCIIString(name, known->name) != 0)
         for (known = OPERATIONS; known->name && PyUnicode_CompareWithASCIIString(name, known->name) != 0;) known++;
-    s->two = known->two; s->one = known->one;
+    s->two = known->two; s->one = known->one; s->ints = for_ints(known->two);
     Py_DECREF(name);
     if (s->kind == UNARY ? s->one != NULL : s->two != NULL) return 0;
     PyErr_Format(PyExc_ValueError, "not an operator: %S", function);
