@@ -576,7 +576,7 @@ static PyObject *wrap_iterable(Site *s, PyObject *iterable) {
         inner = iterable;
     } else {
         if (!(inner = PyObject_GetIter(iterable))) return NULL;
-        told = is_plain_iterable(inner) ? NULL : inner;
+        told = is_plain_iterator(inner) && Py_TYPE(inner) != &PyReversed_Type ? NULL : inner; /* that may be of an array */
     }
     if (!told) return inner;
     SiteIterator *it = PyObject_GC_New(SiteIterator, &SiteIteratorType);
@@ -745,10 +745,10 @@ static PyObject *getitem_call(PyObject *self, PyObject *const *args, size_t nf, 
 
 static PyObject *setitem_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
     Site *s = (Site *)self;
-    if (PyVectorcall_NARGS(nf) < 3 || !moves_nothing(SETITEM, args)) return site_call(self, args, nf, names);
-    s->calls++;
-    if (PyObject_SetItem(args[1], args[2], args[0]) < 0) return NULL;
-    Py_RETURN_NONE;
+    if (PyVectorcall_NARGS(nf) < 3 || !moves_nothing(SETITEM, args)) return told_call(self, args, nf, names);
+    PyObject *result = PyObject_SetItem(args[1], args[2], args[0]) < 0 ? NULL : Py_None;
+    Py_XINCREF(result);
+    return ++s->calls < s->tell_at ? result : tell_idle(s, Py_None, result);
 }
 
 /* A call of the user's own function that has moved no data so far: a frame for the chain of sites, and no clock. */

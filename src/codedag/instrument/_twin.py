@@ -457,7 +457,8 @@ def _wrap_iterable(site: Site, iterable: Any) -> Any:
         worker = _worker_inside(iterable)
         return iterable if worker is None else SiteIterator(site, iterable, worker)
     inner = iter(iterable)
-    return inner if type(inner) in _PLAIN_ITERABLES else SiteIterator(site, inner, inner)
+    plain = type(inner) in _PLAIN_ITERATORS and type(inner) is not reversed  # that may be of an array
+    return inner if plain else SiteIterator(site, inner, inner)
 
 
 def _worker_inside(thing: Any) -> Any:
