@@ -1,6 +1,7 @@
 """What looking into a whole package costs: import with a warm cache, and run time; bench/results/packages.json.
 
-Every round starts fresh processes, plain and drilled in turn.  The drilled ones record every site with the C recorder.
+Every round starts fresh processes, plain and drilled in turn.  The drilled ones record as
+`codedag trace --drill` does, which writes its records now and then and lets code rest that moves no data.
 """
 
 from __future__ import annotations
@@ -98,15 +99,23 @@ def _told(package: str, what: str, seconds: dict[str, list[float]]) -> dict[str,
 
 
 def _one(kind: str, package: str, what: str) -> dict[str, Any]:
-    sys.path.insert(0, str(ROOT / "tests" / "integration"))
-    from drilling import Drilling
+    from codedag.instrument import sites
+    from codedag.instrument.hook import importing
+    from codedag.instrument.program import Program
+    from codedag.trace.processes import Family
+    from codedag.trace.recorder import Recorder
 
-    import codedag.trace.recorder  # noqa: F401 - loaded in both kinds: its own import is not what is measured
-
-    drilling = Drilling(package if kind == "drilled" else "")
-    drilling.begin()
-    output, seconds = (_import if what == "import" else _run)(package)
-    failure = drilling.end().get("failure")
+    measure = _import if what == "import" else _run
+    if kind == "plain":  # has loaded the same of ours: that is not what is measured
+        output, seconds = measure(package)
+        return {"seconds": seconds, "output": output}
+    program = Program([], drill=[package])
+    with tempfile.TemporaryDirectory(prefix="codedag-records-") as folder, importing(program):
+        family = Family(program, Recorder(program.names), Path(folder))
+        family.start()
+        output, seconds = measure(package)
+        family.stop()
+    failure = sites.native.failure()
     if failure:
         raise RuntimeError(failure)
     return {"seconds": seconds, "output": output}

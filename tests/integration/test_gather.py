@@ -499,3 +499,50 @@ def test_recursion_folds_into_itself(tmp_path):
     recorder = runs.Loaded(path, runs._site).recorded("run", 4000)
     check(recorder.graph())
     assert recorder.gatherer.sizes()["paths"] < 200, "two calls at each level: thousands of chains without folding"
+
+
+# -- what moves no data is no part of the graph
+
+PLAIN = """
+import numpy as np
+
+class Shelf:
+    def __init__(self, items):
+        self.items = items
+    def __getitem__(self, key):
+        return self.items[key]
+
+def names_of(shelf):
+    return sorted(shelf["names"], key=len)
+
+def looks(data):
+    names = names_of(Shelf({"names": ["b", "aa"]}))
+    return np.sqrt(data), names
+
+def keeps(data):
+    for number in range(600):
+        held = [[number]] if number < 500 else [[data]]
+        repr(held)
+
+def shown(data):
+    for number in range(600):
+        repr(data if number == 500 else number)
+"""
+
+
+def test_code_without_data_leaves_no_region(tmp_path: Path):
+    path = tmp_path / "plain_program.py"
+    path.write_text(PLAIN)
+    graph = runs.same_everywhere(path, ["looks"], np.ones(4))["looks"]
+    assert sorted(op.name for op in graph.ops if op.kind not in ("source", "region")) == ["numpy.sqrt"]
+    assert "names_of" not in {op.name.rpartition(".")[2] for op in graph.ops}
+
+
+def test_a_site_that_is_seldom_looked_at_notices_data_soon(tmp_path: Path):
+    path = tmp_path / "plain_program.py"
+    path.write_text(PLAIN)
+    loaded = runs.Loaded(path, runs._site)
+    inside = [t.count for t in loaded.recorded("keeps", np.ones(4)).templates if t.name == "repr"]
+    assert len(inside) == 1
+    assert 85 <= inside[0] <= 100  # one in sixteen is looked at until then, and every one from then on
+    assert [t.count for t in loaded.recorded("shown", np.ones(4)).templates if t.name == "repr"] == [1]

@@ -81,10 +81,7 @@ typedef struct { PyObject_HEAD PyObject *table; Py_ssize_t number; } Facts;
 static PyTypeObject FactsType;
 
 static PyObject *row_of(PyObject *self) {
-    PyObject *rows = PyObject_GetAttrString(((Facts *)self)->table, "infos");
-    PyObject *row = rows ? PySequence_GetItem(rows, ((Facts *)self)->number) : NULL;
-    Py_XDECREF(rows);
-    return row;
+    return PyObject_CallMethod(((Facts *)self)->table, "info", "n", ((Facts *)self)->number);
 }
 static PyObject *facts_getattro(PyObject *self, PyObject *name) {
     PyObject *row = row_of(self);
@@ -152,7 +149,25 @@ static PyObject *sites(PyObject *module, PyObject *args) {
     return made;
 }
 
+/* The functions among these objects, by the file their code came from. */
+static PyObject *functions(PyObject *module, PyObject *objects) {
+    (void)module;
+    if (!PyList_Check(objects)) return PyErr_Format(PyExc_TypeError, "not a list");
+    PyObject *found = PyDict_New();
+    for (Py_ssize_t i = 0; found && i < PyList_GET_SIZE(objects); i++) {
+        PyObject *each = PyList_GET_ITEM(objects, i);
+        if (!Py_IS_TYPE(each, &PyFunction_Type)) continue;
+        PyObject *file = ((PyCodeObject *)PyFunction_GET_CODE(each))->co_filename, *list = PyDict_GetItemWithError(found, file);
+        if (list) Py_INCREF(list);
+        else if (PyErr_Occurred() || !(list = PyList_New(0)) || PyDict_SetItem(found, file, list) < 0) Py_CLEAR(list);
+        if (!list || PyList_Append(list, each) < 0) Py_CLEAR(found);
+        Py_XDECREF(list);
+    }
+    return found;
+}
+
 static PyMethodDef methods[] = {
+    {"functions", functions, METH_O, "functions(objects): the functions among them, by the file of their code."},
     {"sites", sites, METH_VARARGS, "sites(Site, table, what_of, kinds, functions, returns): a new site for each byte of what_of."},
     {"fill", fill, METH_VARARGS, "fill(code, sites, switches, Spread): the same code, its placeholders replaced in place."},
     {NULL, NULL, 0, NULL}};

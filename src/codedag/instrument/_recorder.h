@@ -22,7 +22,8 @@ typedef struct {
                      PyObject *returned);
     /* A call of user code ended.  0, or -1 if it fails. */
     int (*region)(PyObject *self, long path, PyObject *site, PyObject *function, long long total, long long own);
-    /* What user code returned to a library call, added to what it returned before (NULL at first): a new reference. */
+    /* What user code returned to a library call, added to what it returned before (NULL at first): a new reference,
+     * or NULL without an exception if there was no data in any of it. */
     PyObject *(*note)(PyObject *self, PyObject *value, PyObject *before);
     /* In a memory pass, before `operation` or `region`: the most bytes that were allocated while it ran. */
     void (*peak)(PyObject *self, long long nbytes);

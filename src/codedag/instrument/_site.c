@@ -26,14 +26,18 @@ typedef struct {
     int kind, mode;
     binaryfunc two;         /* the operator, for BINARY and INPLACE */
     unaryfunc one;          /* for UNARY */
+    binaryfunc ints;        /* the operator for two ints, without asking what they are */
     PyObject *info;         /* static facts about the place in the source; opaque here */
     PyObject *function;     /* the function of module `operator` that this site stands for, or None */
     PyObject *variant;      /* called instead, with the same arguments, in mode VARIANT */
     PyObject *watch;        /* of a method of a library: told of every call after it has ended, or NULL */
     long long calls, nanoseconds; /* of recorded executions that moved no data (nanoseconds: of those that were timed) */
-    int quiet;              /* timed calls of user code in a row in which no data moved: after some, few are timed */
+    int quiet;              /* timed executions in a row in which no data moved: after some, few are timed, or looked at */
+    long long tell_at;      /* how many of them somebody is told of */
+    uintptr_t types;        /* what went in and came out when it was last looked at */
     int outermost;          /* recorded only where no other library call is under way */
     int returns;            /* its result is what the function returns */
+    int regions;            /* user code was called here */
     int user;               /* whether the function last called here is the user's own, */
     PyObject *file;         /* whose code is in this file, */
     long long files;        /* as the set of user files was then */
@@ -209,6 +213,7 @@ static int is_user_file(Site *s, PyObject *name) {
     if (known < 0) { PyErr_Clear(); return 0; }
     Py_INCREF(name); Py_XSETREF(s->file, name);
     s->files = files;
+    s->regions |= known;
     return s->user = known;
 }
 
@@ -216,7 +221,9 @@ static int is_user_callable(Thread *t, Site *s, PyObject *f) {
     if (PyMethod_Check(f)) f = PyMethod_GET_FUNCTION(f);
     if (PyFunction_Check(f)) return is_user_file(s, ((PyCodeObject *)PyFunction_GET_CODE(f))->co_filename);
     if (PyCFunction_Check(f)) return 0;
-    return is_user_type(t, PyType_Check(f) ? f : (PyObject *)Py_TYPE(f));
+    int yes = is_user_type(t, PyType_Check(f) ? f : (PyObject *)Py_TYPE(f));
+    s->regions |= yes;
+    return yes;
 }
 
 static int grow(Thread *t) {
@@ -310,13 +317,20 @@ static long path_of(Thread *t, int i) {
         if (i > 0 && parent < 0) return -1;
         long path = ask_path(parent, (PyObject *)t->stack[i].site);
         if (path < 0) { recorder_failed(); return -1; }
-        Frame *stack = t->stack;
-        stack[i].path = path;
-        stack[i].site->quiet = 0;
-        for (int j = i + 1; !stack[i].start && j < t->depth; j++) stack[i].start = stack[j].start; /* it moves data after all */
-        if (i > 0) stack[i - 1].children++;
+        t->stack[i].path = path;
     }
     return t->stack[i].path;
+}
+
+/* The operation in frame `mine` moved data: so do the calls around it, which begin to be timed if they were not. */
+static void mark(Thread *t, int mine) {
+    Frame *stack = t->stack;
+    stack[mine].site->quiet = 0;
+    for (int i = mine - 1; i >= 0 && !stack[i].children; i--) {
+        stack[i].children = 1;
+        stack[i].site->quiet = 0;
+        if (!stack[i].start) stack[i].start = stack[i + 1].start;
+    }
 }
 
 static int moved_data(Frame *f, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *result) {
@@ -339,8 +353,9 @@ static PyObject *keywords_of(PyObject *const *values, PyObject *names) {
     return d;
 }
 
-/* Tell the recorder about a finished operation; result is NULL if it raised.  Called with no exception set; never leaves one. */
-static void tell(long path, Frame *f, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *names,
+/* Tell the recorder about a finished operation; result is NULL if it raised.  Called with no exception set; never leaves one.
+ * Whether it moved data. */
+static int tell(long path, Frame *f, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *names,
                  PyObject *result, long long total) {
     PyObject *site = (PyObject *)f->site;
     if (api) {
@@ -348,8 +363,9 @@ static void tell(long path, Frame *f, PyObject *function, PyObject *const *args,
                            : api->operation(api->self, path, site, f->site->kind, function, args, n, names, result, total,
                                             total - f->child, f->returned);
         if (done < 0) recorder_failed();
-        else if (done == 0 && !f->user) { f->site->calls++; f->site->nanoseconds += total; }
-        return;
+        if (done || f->user) return 1;
+        f->site->calls++; f->site->nanoseconds += total;
+        return 0;
     }
     PyObject *positional = PyTuple_New(n), *keywords = keywords_of(args + n, names), *done = NULL;
     if (positional && keywords) {
@@ -363,6 +379,7 @@ static void tell(long path, Frame *f, PyObject *function, PyObject *const *args,
     }
     Py_XDECREF(positional); Py_XDECREF(keywords);
     if (!done) recorder_failed(); else Py_DECREF(done);
+    return done != Py_False;
 }
 
 /* What was recorded is kept now and then, so that a process that is killed loses little. */
@@ -377,19 +394,44 @@ static void keep(Thread *t) {
     leave(t);
 }
 
+/* Looking through containers costs more than most calls that are given one.  Where that found nothing often, it is done now
+ * and then, and whenever a value is of another class than the last time. */
+#define DULL 256
+#define SELDOM 16
+static inline uintptr_t also_type(uintptr_t types, PyObject *value) {
+    return (types ^ (uintptr_t)(value ? Py_TYPE(value) : NULL)) * (uintptr_t)0x9e3779b97f4a7c15ULL;
+}
+
+static int is_dull(const Frame *f, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *result) {
+    Site *s = f->site;
+    if (!s->quiet) return 0;
+    uintptr_t types = also_type((uintptr_t)(PyCFunction_Check(function) ? (void *)((PyCFunctionObject *)function)->m_ml : (void *)Py_TYPE(function)), result);
+    if (PyCFunction_Check(function)) types = also_type(types, PyCFunction_GET_SELF(function));
+    else if (PyType_Check(function) || PyFunction_Check(function)) types ^= (uintptr_t)function;
+    for (Py_ssize_t i = 0; i < n; i++) types = also_type(types, args[i]);
+    int same = types == s->types;
+    s->types = types;
+    return same && s->quiet >= DULL && s->calls % SELDOM && !f->children && !f->returned;
+}
+
 static int record_frame(Thread *t, int mine, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *names,
                         PyObject *result, long long total) {
     Frame f = t->stack[mine];
     Py_ssize_t every = n + (names ? PyTuple_GET_SIZE(names) : 0);
     int told = 0;
+    if (!f.user && !traced_memory && is_dull(&f, function, args, every, result)) {
+        f.site->calls++; f.site->nanoseconds += total;
+        return 0;
+    }
     enter(t);
     long long peak = traced_memory ? memory_leave(t, mine) : 0;
     if (f.user ? (f.children > 0) : moved_data(&f, function, args, every, result)) {
         long path = path_of(t, mine);
         if (api && traced_memory) api->peak(api->self, peak);
-        if (path >= 0) tell(path, &f, function, args, n, names, result, total);
+        if (path >= 0 && tell(path, &f, function, args, n, names, result, total)) mark(t, mine);
+        else f.site->quiet += f.site->quiet < DULL;
         told = 1;
-    } else { f.site->calls++; f.site->nanoseconds += total; f.site->quiet += f.site->quiet < QUIET; }
+    } else { f.site->calls++; f.site->nanoseconds += total; f.site->quiet += f.site->quiet < DULL; }
     leave(t);
     return told;
 }
@@ -487,8 +529,9 @@ static PyObject *note_return(Thread *t, PyObject *value) { /* takes the referenc
     enter(t);
     PyObject *noted = api ? api->note(api->self, value, f->returned)
                           : PyObject_CallMethod(recorder, "note", "OO", value, f->returned ? f->returned : Py_None);
-    if (!noted) recorder_failed();
-    else { Py_XSETREF(t->stack[t->depth - 1].returned, noted); }
+    if (!noted && PyErr_Occurred()) recorder_failed();
+    if (noted == Py_None) Py_CLEAR(noted);
+    if (noted) Py_XSETREF(t->stack[t->depth - 1].returned, noted);
     leave(t);
     return unless_interrupted(t, value);
 }
@@ -533,7 +576,7 @@ static PyObject *wrap_iterable(Site *s, PyObject *iterable) {
         inner = iterable;
     } else {
         if (!(inner = PyObject_GetIter(iterable))) return NULL;
-        told = is_plain_iterable(inner) ? NULL : inner;
+        told = is_plain_iterator(inner) && Py_TYPE(inner) != &PyReversed_Type ? NULL : inner; /* that may be of an array */
     }
     if (!told) return inner;
     SiteIterator *it = PyObject_GC_New(SiteIterator, &SiteIteratorType);
@@ -653,10 +696,11 @@ static PyObject *site_call(PyObject *self, PyObject *const *args, size_t nf, PyO
     return forward(s, args, n, flag, names);
 }
 
-#define MANY 8192
+#define MANY 1024
 static PyObject *tell_idle(Site *s, PyObject *function, PyObject *result) { /* takes the reference to result, and gives it back */
     Thread *t = thread();
     PyObject *type = NULL, *value = NULL, *trace = NULL;
+    s->tell_at = 2 * s->calls;
     if (!idler || idler == Py_None || s->mode != RECORD || !is_seen(t)) return result;
     if (!result) PyErr_Fetch(&type, &value, &trace);
     long long begin = now();
@@ -675,13 +719,36 @@ static int is_plain_numbers(PyObject *const *args, Py_ssize_t n) { /* none of wh
            !(PyFloat_CheckExact(args[1]) && api->carries(api->self, args[1]));
 }
 
+static PyObject *told_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
+    Site *s = (Site *)self;
+    PyObject *result = site_call(self, args, nf, names);
+    return s->quiet < QUIET || s->calls < s->tell_at ? result : tell_idle(s, Py_None, result);
+}
+
 /* The common cases, without asking what kind of site it is: numbers, and calls of the user's own functions. */
 static PyObject *binary_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
     Site *s = (Site *)self;
-    int ints = PyVectorcall_NARGS(nf) >= 2 && PyLong_CheckExact(args[0]) && PyLong_CheckExact(args[1]);
-    if (!ints && !is_plain_numbers(args, PyVectorcall_NARGS(nf))) return site_call(self, args, nf, names);
-    PyObject *result = s->two(args[0], args[1]);
-    return ++s->calls & (MANY - 1) ? result : tell_idle(s, Py_None, result);
+    PyObject *result;
+    if (PyVectorcall_NARGS(nf) >= 2 && PyLong_CheckExact(args[0]) && PyLong_CheckExact(args[1])) result = s->ints(args[0], args[1]);
+    else if (is_plain_numbers(args, PyVectorcall_NARGS(nf))) result = s->two(args[0], args[1]);
+    else return told_call(self, args, nf, names);
+    return ++s->calls < s->tell_at ? result : tell_idle(s, Py_None, result);
+}
+
+/* What is in a list or dictionary was put there: taking it out moves nothing. */
+static PyObject *getitem_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
+    Site *s = (Site *)self;
+    if (PyVectorcall_NARGS(nf) < 2 || !moves_nothing(GETITEM, args)) return told_call(self, args, nf, names);
+    PyObject *result = PyObject_GetItem(args[0], args[1]);
+    return ++s->calls < s->tell_at ? result : tell_idle(s, Py_None, result);
+}
+
+static PyObject *setitem_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
+    Site *s = (Site *)self;
+    if (PyVectorcall_NARGS(nf) < 3 || !moves_nothing(SETITEM, args)) return told_call(self, args, nf, names);
+    PyObject *result = PyObject_SetItem(args[1], args[2], args[0]) < 0 ? NULL : Py_None;
+    Py_XINCREF(result);
+    return ++s->calls < s->tell_at ? result : tell_idle(s, Py_None, result);
 }
 
 /* A call of the user's own function that has moved no data so far: a frame for the chain of sites, and no clock. */
@@ -709,12 +776,12 @@ static PyObject *call_call(PyObject *self, PyObject *const *args, size_t nf, PyO
     Site *s = (Site *)self;
     Thread *t = thread();
     PyObject *result;
-    if (s->quiet == QUIET && (s->calls & (QUIET - 1)) && recording && !t->busy && PyVectorcall_NARGS(nf) > 0 &&
+    if (s->quiet >= QUIET && (s->calls & (QUIET - 1)) && recording && !t->busy && PyVectorcall_NARGS(nf) > 0 &&
         PyFunction_Check(args[0]) && is_user_file(s, ((PyCodeObject *)PyFunction_GET_CODE(args[0]))->co_filename) &&
         t->depth && t->depth < t->room && t->stack[t->depth - 1].user && !deepest && !traced_memory && !t->interrupt[0])
         result = quiet_call(t, s, args, nf, names);
     else result = site_call(self, args, nf, names);
-    return s->quiet < QUIET || (s->calls & (MANY - 1)) ? result : tell_idle(s, args[0], result);
+    return s->quiet < QUIET || s->calls < s->tell_at ? result : tell_idle(s, args[0], result);
 }
 
 static PyObject *return_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
@@ -729,6 +796,8 @@ static void choose_call(Site *s) {
                     : s->kind == BINARY || s->kind == INPLACE   ? binary_call
                     : s->kind == RETURN                         ? return_call
                     : s->kind == CALL                           ? call_call
+                    : s->kind == GETITEM                        ? getitem_call
+                    : s->kind == SETITEM                        ? setitem_call
                                                                 : site_call;
 }
 
@@ -758,32 +827,81 @@ static PyTypeObject SiteIteratorType = {
 
 /* ---- the type ------------------------------------------------------------------------------------------------ */
 
-static int site_init(Site *s, PyObject *args, PyObject *kw) {
-    static char *names[] = {"kind", "info", "function", "returns", NULL};
-    PyObject *info, *function = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "iO|Op", names, &s->kind, &info, &function, &s->returns)) return -1;
-    if (s->kind < CALL || s->kind > ITERATE) { PyErr_SetString(PyExc_ValueError, "unknown kind of site"); return -1; }
-    if (s->kind == BINARY || s->kind == UNARY || s->kind == INPLACE) {
-        PyObject *name = PyObject_GetAttrString(function, "__name__");
-        if (!name) return -1;
-        for (int i = 0; OPERATIONS[i].name; i++)
-            if (PyUnicode_CompareWithASCIIString(name, OPERATIONS[i].name) == 0) { s->two = OPERATIONS[i].two; s->one = OPERATIONS[i].one; }
-        Py_DECREF(name);
-        if (s->kind == UNARY ? !s->one : !s->two) { PyErr_Format(PyExc_ValueError, "not an operator: %S", function); return -1; }
+static binaryfunc for_ints(binaryfunc two) {
+    const PyNumberMethods *of = PyLong_Type.tp_as_number;
+    if (two == PyNumber_Add || two == PyNumber_InPlaceAdd) return of->nb_add;
+    if (two == PyNumber_Subtract || two == PyNumber_InPlaceSubtract) return of->nb_subtract;
+    if (two == PyNumber_Multiply || two == PyNumber_InPlaceMultiply) return of->nb_multiply;
+    if (two == PyNumber_FloorDivide || two == PyNumber_InPlaceFloorDivide) return of->nb_floor_divide;
+    if (two == PyNumber_Remainder || two == PyNumber_InPlaceRemainder) return of->nb_remainder;
+    if (two == PyNumber_And || two == PyNumber_InPlaceAnd) return of->nb_and;
+    if (two == PyNumber_Or || two == PyNumber_InPlaceOr) return of->nb_or;
+    return two;
+}
+
+static int find_operator(Site *s, PyObject *function) {
+    static const Operation *known = OPERATIONS; /* the last one found: a file has many of few kinds */
+    PyObject *name = PyObject_GetAttrString(function, "__name__");
+    if (!name) return -1;
+    if (!known->name || PyUnicode_CompareWithASCIIString(name, known->name) != 0)
+        for (known = OPERATIONS; known->name && PyUnicode_CompareWithASCIIString(name, known->name) != 0;) known++;
+    s->two = known->two; s->one = known->one; s->ints = for_ints(known->two);
+    Py_DECREF(name);
+    if (s->kind == UNARY ? s->one != NULL : s->two != NULL) return 0;
+    PyErr_Format(PyExc_ValueError, "not an operator: %S", function);
+    return -1;
+}
+
+static int site_set(Site *s, long kind, PyObject *info, PyObject *function, int returns) {
+    if (kind < CALL || kind > ITERATE) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "unknown kind of site");
+        return -1;
     }
+    s->kind = (int)kind; s->returns = returns;
+    if ((kind == BINARY || kind == UNARY || kind == INPLACE) && find_operator(s, function) < 0) return -1;
     choose_call(s);
     Py_INCREF(info); Py_XSETREF(s->info, info);
     Py_INCREF(function); Py_XSETREF(s->function, function);
     return 0;
 }
+
+static int site_init(Site *s, PyObject *args, PyObject *kw) {
+    static char *names[] = {"kind", "info", "function", "returns", NULL};
+    PyObject *info, *function = Py_None;
+    int kind, returns = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "iO|Op", names, &kind, &info, &function, &returns)) return -1;
+    return site_set(s, kind, info, function, returns);
+}
+
 static PyObject *site_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     Site *s = (Site *)type->tp_alloc(type, 0);
-    if (s) s->vectorcall = site_call;
+    (void)args; (void)kw;
+    if (s) { s->vectorcall = site_call; s->tell_at = MANY; }
     return (PyObject *)s;
 }
-static int site_traverse(Site *s, visitproc visit, void *arg) { Py_VISIT(s->info); Py_VISIT(s->function); Py_VISIT(s->variant); return 0; }
-static int site_clear(Site *s) { Py_CLEAR(s->info); Py_CLEAR(s->function); Py_CLEAR(s->variant); return 0; }
-static void site_dealloc(Site *s) { PyObject_GC_UnTrack(s); site_clear(s); Py_TYPE(s)->tp_free((PyObject *)s); }
+
+/* Site(kind, info, function, returns), as tables make tens of thousands. */
+static PyObject *site_make(PyObject *type, PyObject *const *args, size_t nf, PyObject *names) {
+    Site *s = NULL;
+    if (names || PyVectorcall_NARGS(nf) != 4) { /* the usual way */
+        PyObject *tuple = PyTuple_New(PyVectorcall_NARGS(nf)), *kw = keywords_of(args + PyVectorcall_NARGS(nf), names);
+        for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(tuple); i++) { Py_INCREF(args[i]); PyTuple_SET_ITEM(tuple, i, args[i]); }
+        if (tuple && kw && (s = (Site *)site_new((PyTypeObject *)type, NULL, NULL)) && site_init(s, tuple, kw) < 0) Py_CLEAR(s);
+        Py_XDECREF(tuple); Py_XDECREF(kw);
+        return (PyObject *)s;
+    }
+    int returns = PyObject_IsTrue(args[3]);
+    long kind = returns < 0 ? -1 : PyLong_AsLong(args[0]);
+    if (!PyErr_Occurred()) s = (Site *)site_new((PyTypeObject *)type, NULL, NULL);
+    if (s && site_set(s, kind, args[1], args[2], returns) < 0) Py_CLEAR(s);
+    return (PyObject *)s;
+}
+/* Not known to the garbage collector: a package has tens of thousands of sites, and whoever gives one a variant or a watch
+ * takes it away again. */
+static void site_dealloc(Site *s) {
+    Py_XDECREF(s->info); Py_XDECREF(s->function); Py_XDECREF(s->variant); Py_XDECREF(s->watch); Py_XDECREF(s->file);
+    Py_TYPE(s)->tp_free((PyObject *)s);
+}
 static PyMemberDef site_members[] = {
     {"kind", T_INT, offsetof(Site, kind), READONLY, "CALL .. ITERATE"},
     {"info", T_OBJECT, offsetof(Site, info), READONLY, "the place in the source"},
@@ -792,6 +910,7 @@ static PyMemberDef site_members[] = {
     {"calls", T_LONGLONG, offsetof(Site, calls), 0, "recorded executions that moved no data"},
     {"nanoseconds", T_LONGLONG, offsetof(Site, nanoseconds), 0, "their time"},
     {"watch", T_OBJECT, offsetof(Site, watch), 0, "told of calls of a library's method: watch(arguments, result, exception)"},
+    {"regions", T_INT, offsetof(Site, regions), READONLY, "whether user code was called here"},
     {"outermost", T_INT, offsetof(Site, outermost), 0, "recorded only where no other library call is under way"},
     {"returns", T_INT, offsetof(Site, returns), 0, "its result is what the function returns"},
     {NULL, 0, 0, 0, NULL}};
@@ -802,6 +921,7 @@ static int set_mode(Site *s, PyObject *value, void *unused) {
         if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "unknown mode of a site");
         return -1;
     }
+    if (mode == RECORD) s->tell_at = s->calls + MANY; /* begins anew */
     s->mode = (int)mode;
     choose_call(s);
     return 0;
@@ -809,10 +929,10 @@ static int set_mode(Site *s, PyObject *value, void *unused) {
 static PyGetSetDef site_getset[] = {{"mode", (getter)get_mode, (setter)set_mode, "PASS, RECORD or VARIANT", NULL}, {NULL, NULL, NULL, NULL, NULL}};
 static PyTypeObject SiteType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._site.Site", .tp_basicsize = sizeof(Site),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_doc = "A place in user code that can be passed through, recorded or replaced.",
     .tp_new = site_new, .tp_init = (initproc)site_init, .tp_dealloc = (destructor)site_dealloc,
-    .tp_traverse = (traverseproc)site_traverse, .tp_clear = (inquiry)site_clear, .tp_call = PyVectorcall_Call,
+    .tp_call = PyVectorcall_Call, .tp_vectorcall = site_make,
     .tp_vectorcall_offset = offsetof(Site, vectorcall), .tp_members = site_members, .tp_getset = site_getset};
 
 /* `f(*a)`: f is bound to its site before the arguments are spread, so that Python's errors about them name f. */

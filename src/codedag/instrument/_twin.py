@@ -23,7 +23,7 @@ _now = time.perf_counter_ns
 _NOTHING = object()  # what was called when nothing is to be told
 _SCALARS = (int, bool, type(None), str, range, slice, type, types.FunctionType, types.ModuleType)
 _NUMBERS = (int, float, bool)
-_MANY = 8192  # executions without data after which somebody is told
+_MANY = 1024  # executions without data after which somebody is told, and again after twice as many
 _PLAIN_ITERABLES: tuple[type, ...] = (
     list, tuple, dict, str, range, set, frozenset, types.GeneratorType, map, filter,
     type({}.keys()), type({}.items()), type({}.values()),
@@ -150,7 +150,7 @@ def idle_by(function: Any, /) -> None:
 
 def _count(site: Site, called: Any) -> None:
     site.calls += 1
-    if site.calls % _MANY == 0 and _state.idler is not None and _state.recording:
+    if site.calls >= _MANY and site.calls & (site.calls - 1) == 0 and _state.idler is not None and _state.recording:
         _state.idler(site, called)
 
 
@@ -187,7 +187,8 @@ class Site:
     """A place in user code that can be passed through, recorded or replaced."""
 
     __slots__ = (
-        "calls", "function", "info", "kind", "mode", "nanoseconds", "outermost", "returns", "variant", "watch",
+        "calls", "function", "info", "kind", "mode", "nanoseconds", "outermost", "regions", "returns", "variant",
+        "watch",
     )  # fmt: skip
 
     def __init__(self, kind: int, info: Any, function: Any = None, returns: bool = False) -> None:
@@ -198,7 +199,7 @@ class Site:
         self.kind, self.info, self.function = kind, info, function
         self.mode = PASS
         self.variant: Any = None
-        self.calls = self.nanoseconds = self.outermost = 0
+        self.calls = self.nanoseconds = self.outermost = self.regions = 0
         self.returns = returns
         self.watch: Any = None
 
@@ -295,6 +296,7 @@ def _record(site: Site, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         return _forward(site, args, keywords)
     call = kind == CALL
     frame = _Frame(site, call and _is_user_callable(args[0]))
+    site.regions |= frame.user
     mine = len(_thread.stack)
     _thread.stack.append(frame)
     try:
@@ -414,8 +416,8 @@ def _tell(
     told = (path, frame.site, function, args, keywords, result, total, total - frame.child, frame.returned)
     if frame.user:
         _state.recorder.region(*told)
-    else:
-        _state.recorder.operation(*told, failed)
+    elif _state.recorder.operation(*told, failed) is not False:
+        _mark(mine)
 
 
 def _path_of(i: int) -> int:
@@ -424,9 +426,13 @@ def _path_of(i: int) -> int:
     frame = _thread.stack[i]
     if frame.path < 0:
         frame.path = _state.recorder.path(_path_of(i - 1), frame.site)
-        if i:
-            _thread.stack[i - 1].children += 1
     return frame.path
+
+
+def _mark(mine: int) -> None:
+    """The operation in this frame moved data: so do the calls around it."""
+    for frame in _thread.stack[:mine]:
+        frame.children = 1
 
 
 def _recorder_failed(error: BaseException) -> None:
@@ -451,7 +457,8 @@ def _wrap_iterable(site: Site, iterable: Any) -> Any:
         worker = _worker_inside(iterable)
         return iterable if worker is None else SiteIterator(site, iterable, worker)
     inner = iter(iterable)
-    return inner if type(inner) in _PLAIN_ITERABLES else SiteIterator(site, inner, inner)
+    plain = type(inner) in _PLAIN_ITERATORS and type(inner) is not reversed  # that may be of an array
+    return inner if plain else SiteIterator(site, inner, inner)
 
 
 def _worker_inside(thing: Any) -> Any:

@@ -26,6 +26,11 @@ from codedag.instrument.selection import FilterConfig
 from codedag.instrument.sites import PASS, RECORD, VARIANT, SiteInfo
 from codedag.instrument.table import Columns, SiteTable
 
+try:
+    from codedag.instrument import _bind
+except ImportError:  # no C compiler where it was installed
+    _bind = None  # type: ignore[assignment]
+
 CodeKey = tuple[str, int, tuple[int, int]]
 
 
@@ -107,6 +112,11 @@ class InstrumentedFile:
     def sites_of(self, owner: str) -> list[Any]:
         """The sites that stand directly in one function."""
         return [self.sites[index] for index in self.table.indexes_of(owner)]
+
+    def sites_in(self, owner: str, loop: int) -> list[Any]:
+        """The sites that stand directly in one function, or only those in one of its loops (-1: all)."""
+        loops = self.table.loops_at
+        return [self.sites[i] for i in self.table.indexes_of(owner) if loop < 0 or loop in loops[i]]
 
 
 def _fits(entry: Entry, compiled: Compiled) -> bool:
@@ -287,22 +297,33 @@ class Program:
             self._set_switches(self.files[path])
 
     def rest(self, parts: Collection[tuple[str, str, int]]) -> None:
-        """Ends observing functions, or single loops of them (-1: the whole function, which gets its plain code)."""
-        self._observe_parts(parts, PASS)
+        """Ends observing functions (-1), or single loops of them: their sites pass through."""
+        self._set_modes(parts, PASS)
 
-    def wake(self, parts: Collection[tuple[str, str, int]]) -> None:
-        """Observes functions and loops again that were put to rest."""
-        self._observe_parts(parts, RECORD)
+    def lighten(self, parts: Collection[tuple[str, str, int]]) -> None:
+        """Gives functions that rest their plain code; finding them takes some milliseconds."""
+        self._swap_parts(parts, PASS)
 
-    def _observe_parts(self, parts: Collection[tuple[str, str, int]], mode: int) -> None:
+    def wake(
+        self, parts: Collection[tuple[str, str, int]], light: Collection[tuple[str, str, int]] | None = None
+    ) -> None:
+        """Observes functions and loops again that were put to rest; those of `light` run plain code (None: any may)."""
+        self._set_modes(parts, RECORD)
+        self._swap_parts(parts if light is None else light, RECORD)
+
+    def _set_modes(self, parts: Collection[tuple[str, str, int]], mode: int) -> None:
+        with self._lock:
+            for path, owner, loop in parts:
+                for site in self.files[path].sites_in(owner, loop):
+                    if site.mode != VARIANT:
+                        site.mode = mode
+            for path in {path for path, _, _ in parts}:
+                self._set_switches(self.files[path])
+
+    def _swap_parts(self, parts: Collection[tuple[str, str, int]], mode: int) -> None:
         with self._lock:
             whole: defaultdict[str, set[str]] = defaultdict(set)
             for path, owner, loop in parts:
-                file = self.files[path]
-                for site in file.sites_of(owner):
-                    if site.mode != VARIANT and (loop < 0 or loop in site.info.loops):
-                        site.mode = mode
-                self._set_switches(file)
                 if loop < 0:
                     whole[path].add(owner)
             live = functions_by_file() if whole else {}
@@ -335,8 +356,10 @@ class Program:
     def _set_switches(self, file: InstrumentedFile) -> None:
         """A loop runs its body with sites while one of them is recorded or has a variant that is in use."""
         retired = self._retired.get(file.path, ())
-        pairs = zip(file.infos, file.sites, strict=True)
-        busy = {loop for i, site in pairs if site.mode != PASS and i.index not in retired for loop in i.loops}
+        busy: set[int] = set()
+        for index, loops in enumerate(file.table.loops_at):
+            if loops and file.sites[index].mode != PASS and index not in retired:
+                busy.update(loops)
         for loop, switch in enumerate(file.switches):
             switch.on = loop in busy
 
@@ -393,8 +416,14 @@ def functions_of(path: str) -> list[types.FunctionType]:
 
 def functions_by_file() -> Functions:
     """Every live function, by the file its code came from."""
+    find = functions_in_python if _bind is None else _bind.functions
+    return find(gc.get_objects())
+
+
+def functions_in_python(objects: list[Any], /) -> Functions:
+    """What `_bind.functions` finds, where that was not built."""
     found: defaultdict[str, list[types.FunctionType]] = defaultdict(list)
-    for candidate in gc.get_objects():
+    for candidate in objects:
         if type(candidate) is types.FunctionType:
             found[candidate.__code__.co_filename].append(candidate)
     return found

@@ -70,16 +70,47 @@ class SiteTable:
             for index, (what, w, n, *place) in enumerate(found)
         ]
 
+    def info(self, number: int) -> SiteInfo:
+        """The facts about one site."""
+        if "infos" in self.__dict__:
+            return self.infos[number]
+        known = self._asked.get(number)
+        if known is None:
+            c, (places, owner_of) = self.columns, self._numbers
+            kind, name, returns = c.whats[c.what_of[number]]
+            place: Any = places[4 * number : 4 * number + 4]
+            owner, loops = c.owners[owner_of[number]], self.loops_at[number]
+            known = SiteInfo(number, kind, name, self.file, *place, owner, loops, returns)  # type: ignore[call-arg]
+            self._asked[number] = known
+        return known
+
+    @cached_property
+    def _asked(self) -> dict[int, SiteInfo]:
+        return {}
+
+    @cached_property
+    def _numbers(self) -> tuple[array[int], array[int]]:
+        return _unpacked(self.columns.places), _unpacked(self.columns.owner_of)
+
+    @cached_property
+    def loops_at(self) -> list[tuple[int, ...]]:
+        """The loops around each site, the outermost first."""
+        return [self.columns.loops[number] for number in _unpacked(self.columns.loops_of)]
+
+    @cached_property
+    def _by_owner(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {owner: [] for owner in self.columns.owners}
+        for index, number in enumerate(_unpacked(self.columns.owner_of)):
+            found[self.columns.owners[number]].append(index)
+        return found
+
     def owners(self) -> set[str]:
         """The functions that have sites."""
         return set(self.columns.owners)
 
     def indexes_of(self, owner: str) -> list[int]:
         """The numbers of the sites that stand directly in one function."""
-        if owner not in self.columns.owners:
-            return []
-        wanted = self.columns.owners.index(owner)
-        return [index for index, number in enumerate(_unpacked(self.columns.owner_of)) if number == wanted]
+        return self._by_owner.get(owner, [])
 
     def make_sites(self) -> list[Any]:
         """A new site, in mode PASS, for every row."""
@@ -100,7 +131,7 @@ class Facts:
 
     @property
     def _row(self) -> SiteInfo:
-        return self._table.infos[self._number]
+        return self._table.info(self._number)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._row, name)

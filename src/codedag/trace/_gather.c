@@ -187,16 +187,18 @@ static PyTypeObject ReturnedType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.trace._gather.Returned", .tp_basicsize = sizeof(Returned),
     .tp_flags = Py_TPFLAGS_DEFAULT, .tp_dealloc = (destructor)returned_dealloc};
 
-static PyObject *gather_note(PyObject *self, PyObject *value, PyObject *before) {
+static PyObject *noted_with(PyObject *self, PyObject *value, PyObject *before, int always) { /* always: even without data */
     Gatherer *g = (Gatherer *)self;
     Returned *noted = (Returned *)before;
     if (before && !Py_IS_TYPE(before, &ReturnedType)) { PyErr_SetString(PyExc_TypeError, "not noted here"); return NULL; }
-    if (before) Py_INCREF(before);
-    else if ((noted = PyObject_New(Returned, &ReturnedType))) memset(&noted->flows, 0, sizeof noted->flows);
-    if (!noted) return NULL;
     Leaves leaves;
     leaves_begin(&leaves, NULL, NULL);
     int done = leaves_find(g, value, &leaves, DEEPEST_VALUE);
+    Py_XINCREF(before);
+    if (done == 0 && (leaves.n || always) && !noted) {
+        if ((noted = PyObject_New(Returned, &ReturnedType))) memset(&noted->flows, 0, sizeof noted->flows);
+        else done = -1;
+    }
     for (Py_ssize_t i = 0; done == 0 && i < leaves.n; i++) {
         uint32_t producer = flow_producer(&g->flow, &leaves.at[i], NONE);
         if (producer != NONE) done = sums_add(&noted->flows, (uint64_t)producer + 1, (uint64_t)leaves.at[i].layout.nbytes);
@@ -205,6 +207,8 @@ static PyObject *gather_note(PyObject *self, PyObject *value, PyObject *before) 
     if (done < 0) Py_CLEAR(noted);
     return (PyObject *)noted;
 }
+
+static PyObject *gather_note(PyObject *self, PyObject *value, PyObject *before) { return noted_with(self, value, before, 0); }
 
 /* ---- one operation ----------------------------------------------------------------------------------------------- */
 

@@ -77,9 +77,9 @@ class Gatherer:
 
     # -- what was gathered
 
-    def templates(self) -> list[Template]:
-        """The templates so far; their number is their place in the list."""
-        return list(self._templates)
+    def templates(self, first: int = 0, /) -> list[Template]:
+        """The templates so far, from this number on; their number is their place in the list of all."""
+        return self._templates[first:]
 
     def paths(self) -> list[tuple[int, Any]]:
         """Parent and site of each chain of sites so far, in the order in which they were first taken."""
@@ -122,10 +122,13 @@ class Gatherer:
         """Ends the counting of the operations at this chain; what they make is still followed."""
         self._frozen.add(path)
 
-    def note(self, value: Any, before: Any) -> Returned:
-        """What user code returned to the library call that is running: its producers so far."""
+    def note(self, value: Any, before: Any) -> Returned | None:
+        """What user code returned to the library call that is running: its producers so far; None if no data."""
+        leaves = self._leaves_of(value)
+        if not leaves:
+            return before  # type: ignore[no-any-return]
         noted: Returned = before if before is not None else Returned()
-        for leaf in self._leaves_of(value):
+        for leaf in leaves:
             producer = self.flow.producer(leaf)
             if producer >= 0:
                 noted.flows[producer] = noted.flows.get(producer, 0) + nbytes(leaf)
@@ -167,32 +170,31 @@ class Gatherer:
         own: int,
         returned: Any,
         failed: bool = False,
-    ) -> None:
-        """A library call, operator or subscript ended: an operation with its flow.
+    ) -> bool:
+        """Whether a library call, operator or subscript that ended moved data: then it is an operation with its flow.
 
         One that raised has consumed its inputs, and has made and written nothing that the program could rely on.
         """
         call = seen(site, function, args, keywords, result)
         if not failed and call.habits & habits.CALLS and self._is_called_later(path, call, total, own):
-            return
+            return True
         given, held = self._inputs(call)
         outputs = self._leaves_of(result)
         later = -1 if failed else self._later(call, outputs)
         if later == _HANDED_OUT or self._moves_nothing(call, given, held, outputs, returned):
             site.calls += 1
             site.nanoseconds += total
-            return
+            return False
         inputs = distinct(held + given)
         written = [] if failed else self._written(call, inputs, held)
         if not failed and not written and self._passes_on(path, call, inputs, outputs, returned):
-            self._drove(path, call, total, own, returned)
-            return
+            return self._drove(path, call, total, own, returned)
         with self._lock:
             template = self._template_of(path, call, inputs, bool(written) or failed)
             if path in self._frozen and template.count:
                 for leaf in outputs:
                     self.flow.made(leaf, template.number)
-                return
+                return True
             if later >= 0:
                 self._edge(later, template.number, "flow", 0)
             self._consume(template, inputs, returned)
@@ -203,6 +205,7 @@ class Gatherer:
             count = template.count
         if self._on_operation is not None and (count == 1 or count >= TOLD_FROM):
             self._on_operation(template)
+        return True
 
     def _template_of(self, path: int, call: Call, inputs: list[Leaf], wrote: bool) -> Template:
         name = self._names.of(call.function, iterates=call.site.kind == ITERATE)
@@ -259,12 +262,13 @@ class Gatherer:
             below = self._paths[below].parent
         return below == path
 
-    def _drove(self, path: int, call: Call, total: int, own: int, returned: Any) -> None:
+    def _drove(self, path: int, call: Call, total: int, own: int, returned: Any) -> bool:
         if returned is None:
             call.site.calls += 1
             call.site.nanoseconds += total
         else:  # a library call that did nothing but run user code
             self.region(path, call.site, call.function, (), {}, None, total, own, None)
+        return returned is not None
 
     def _is_called_later(self, path: int, call: Call, total: int, own: int) -> bool:
         """Whether a library function (`map`, `submit`) is to call another one on data: that one is the operation."""
@@ -454,7 +458,7 @@ class Gatherer:
 
     def arrive(self, token: int, before: Any) -> Returned:
         """What was noted so far, and a batch that another process made."""
-        noted = self.note(None, before)
+        noted: Returned = before if before is not None else Returned()
         noted.tokens.append(token)
         return noted
 
@@ -468,7 +472,8 @@ class Gatherer:
 
     def flows(self, value: Any) -> dict[int, int]:
         """Bytes by producer of the data in a value."""
-        return self.note(value, None).flows
+        noted = self.note(value, None)
+        return noted.flows if noted else {}
 
     def rebase(self) -> tuple[int, int]:
         """Counts from 0 again, in a forked child; how many chains and templates are the parent's."""

@@ -6,7 +6,7 @@ static PyObject *method_arrive(PyObject *self, PyObject *args) {
     unsigned int token;
     PyObject *before;
     if (!PyArg_ParseTuple(args, "IO", &token, &before)) return NULL;
-    Returned *noted = (Returned *)gather_note(self, Py_None, before == Py_None ? NULL : before);
+    Returned *noted = (Returned *)noted_with(self, Py_None, before == Py_None ? NULL : before, 1);
     if (noted && sums_add(&noted->flows, TOKEN | token, 0) < 0) Py_CLEAR(noted);
     return (PyObject *)noted;
 }
@@ -32,7 +32,7 @@ static PyObject *method_arrivals(PyObject *self, PyObject *Py_UNUSED(unused)) {
 
 /* What was noted about a value, as {producer: bytes}. */
 static PyObject *method_flows(PyObject *self, PyObject *value) {
-    Returned *noted = (Returned *)gather_note(self, value, NULL);
+    Returned *noted = (Returned *)noted_with(self, value, NULL, 1);
     PyObject *flows = noted ? PyDict_New() : NULL;
     for (size_t i = 0; flows && i < noted->flows.room; i++) {
         if (!noted->flows.slot[i].key) continue;

@@ -78,7 +78,8 @@ static PyObject *method_path(PyObject *self, PyObject *args) {
 static PyObject *method_note(PyObject *self, PyObject *args) {
     PyObject *value, *before;
     if (!PyArg_ParseTuple(args, "OO", &value, &before)) return NULL;
-    return gather_note(self, value, before == Py_None ? NULL : before);
+    PyObject *noted = gather_note(self, value, before == Py_None ? NULL : before);
+    return noted || PyErr_Occurred() ? noted : owned(Py_None);
 }
 
 static int gather_carries(PyObject *self, PyObject *number) { return flow_scalar_known(&((Gatherer *)self)->flow, number); }
@@ -127,8 +128,7 @@ static PyObject *method_operation(PyObject *self, PyObject *told) {
                            total, own, returned == Py_None ? NULL : returned);
     Py_DECREF(kind);
     if (done == 0 && (add_to(site, s_calls, 1) < 0 || add_to(site, s_nanoseconds, total) < 0)) done = -1;
-    if (done < 0) return NULL;
-    Py_RETURN_NONE;
+    return done < 0 ? NULL : PyBool_FromLong(done);
 }
 
 static PyObject *method_region(PyObject *self, PyObject *told) {
@@ -151,13 +151,15 @@ static PyObject *method_freeze(PyObject *self, PyObject *number) {
 
 /* ---- what was gathered ------------------------------------------------------------------------------------------- */
 
-static PyObject *method_templates(PyObject *self, PyObject *Py_UNUSED(unused)) {
+static PyObject *method_templates(PyObject *self, PyObject *args) {
     Gatherer *g = (Gatherer *)self;
+    unsigned int first = 0;
+    if (!PyArg_ParseTuple(args, "|I", &first)) return NULL;
     PyObject *list = PyList_New(0);
-    for (uint32_t i = 0; list && i < g->records_n; i++) {
-        PyObject *args = Py_BuildValue("(OI)", self, i), *t = args ? template_make(&TemplateType, args, NULL) : NULL;
+    for (uint32_t i = first; list && i < g->records_n; i++) {
+        PyObject *both = Py_BuildValue("(OI)", self, i), *t = both ? template_make(&TemplateType, both, NULL) : NULL;
         if (!t || PyList_Append(list, t) < 0) Py_CLEAR(list);
-        Py_XDECREF(args); Py_XDECREF(t);
+        Py_XDECREF(both); Py_XDECREF(t);
     }
     return list;
 }
@@ -301,7 +303,7 @@ static PyMethodDef gatherer_methods[] = {
     {"note", method_note, METH_VARARGS, "note(value, before): what user code returned to a library call."},
     {"carries", method_carries, METH_O, "carries(number): whether it came out of an operation on data."},
     {"freeze", method_freeze, METH_O, "freeze(path): ends the counting of the operations at this chain."},
-    {"templates", method_templates, METH_NOARGS, "templates(): the templates so far."},
+    {"templates", method_templates, METH_VARARGS, "templates(first=0): the templates so far, from this number on."},
     {"paths", method_paths, METH_NOARGS, "paths(): parent and site of each chain so far."},
     {"edges", method_edges, METH_NOARGS, "edges(): producer, consumer, kind and bytes of each edge so far."},
     {"sizes", method_sizes, METH_NOARGS, "sizes(): how much of what is held."},

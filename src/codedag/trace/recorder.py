@@ -62,9 +62,11 @@ class Recorder:
         """A call of user code ended."""
         self.gatherer.region(*told)
 
-    def operation(self, *told: Any) -> None:
-        """A library call, operator or subscript ended, with a result or (the last of `told`) with an exception."""
-        self.gatherer.operation(*told)
+    def operation(self, *told: Any) -> bool:
+        """Whether a library call, operator or subscript moved data that ended with a result or, by the last of `told`,
+        with an exception.
+        """
+        return self.gatherer.operation(*told)  # type: ignore[no-any-return]
 
     def freeze_around(self, file: str, owner: str) -> None:
         """Ends the counting of every operation that encloses this function, which is no longer recorded.

@@ -32,6 +32,38 @@ def mixed(rounds, data):
     for i in range(rounds):
         step(i, 1)
     return np.sqrt(data)
+
+def guarded(rounds):
+    total = 0
+    for i in range(rounds):
+        total = total + i * 2
+        if total < 0:
+            raise ValueError(
+                "below " + str(total)
+            )
+    return total
+
+def rare(rounds, when, data):
+    total = 0
+    for i in range(rounds):
+        total = total + i * 5
+        if i > when:
+            data = np.sqrt(data)
+            when = rounds
+    return data
+
+class Shelf:
+    def __init__(self, items):
+        self.items = items
+
+    def __getitem__(self, key):
+        return self.items[key]
+
+def shelves(rounds):
+    shelf = Shelf({1: {"a": [1]}})
+    for i in range(rounds):
+        shelf[1].get("a")
+    return shelf
 """
 
 
@@ -93,3 +125,47 @@ def test_restoring_after_rest_gives_identical_code(loaded: Any, monkeypatch: pyt
     program.restore()
     assert _is_plain(module.step)
     assert _is_plain(module.drive)
+
+
+def _modes(program: Program, path: str, owner: str) -> dict[int, set[int]]:
+    found: dict[int, set[int]] = {}
+    for site in program.files[path].sites_of(owner):
+        found.setdefault(site.info.line, set()).add(site.mode)
+    return found
+
+
+def _line(text: str) -> int:
+    return SOURCE.splitlines().index(text) + 1
+
+
+def test_what_a_raise_would_say_keeps_no_loop_awake(loaded: Any) -> None:
+    module, program, _, idle = loaded
+    assert module.guarded(3_000) == 2_999 * 3_000
+    assert (module.__spec__.origin, "guarded", 0) in {(path, owner, 0) for path, owner, _ in idle.seen}
+    modes = _modes(program, module.__spec__.origin, "guarded")
+    assert modes[_line("        total = total + i * 2")] == {sites.PASS}
+
+
+def test_a_branch_not_yet_taken_is_seen_when_it_is(loaded: Any) -> None:
+    module, program, recorder, _ = loaded
+    module.rare(20_000, 19_000, np.ones(3))
+    assert [t.count for t in recorder.templates if t.name == "numpy.sqrt"] == [1]
+    modes = _modes(program, module.__spec__.origin, "rare")
+    assert modes[_line("            data = np.sqrt(data)")] == {sites.RECORD}
+
+
+def test_a_loop_that_ran_long_keeps_only_the_sites_that_never_did(loaded: Any) -> None:
+    module, program, _, idle = loaded
+    module.rare(20_000, 30_000, np.ones(3))
+    modes = _modes(program, module.__spec__.origin, "rare")
+    assert modes[_line("            data = np.sqrt(data)")] == {sites.RECORD}
+    assert modes[_line("        total = total + i * 5")] == {sites.PASS}
+    idle.end()
+    assert set().union(*_modes(program, module.__spec__.origin, "rare").values()) == {sites.RECORD}
+
+
+def test_a_method_that_operators_call_rests_too(loaded: Any) -> None:
+    module, _, recorder, idle = loaded
+    module.shelves(5_000)
+    assert not recorder.templates
+    assert "Shelf.__getitem__" in {owner for _, owner, _ in idle.seen}
