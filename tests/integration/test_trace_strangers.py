@@ -26,6 +26,7 @@ OPEN = {
     "picked_augmented_assignment": "a[[0, 2]] += 1 is not looked into: its index is an expression",
     "swapped": "a[0], a[1] = ... is not a write of a",
     "pair_with_a_subscript": "a[:2], n = ... is not a write of a",
+    "assigned_in_a_chain": "a[:2] = a[2:] = b is not a write of a",
     "loop_into_a_subscript": "for a[0] in ... is not a write of a",
     "annotated_subscript": "a[0]: float = ... is not a write of a",
     "flat_subscript": "a.flat[...] = ... is not a write of a",

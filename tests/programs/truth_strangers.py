@@ -1409,6 +1409,16 @@ def pair_with_a_subscript():
 
 
 @flow("sin > setitem > tan", "cos > setitem")
+def assigned_in_a_chain():
+    a, b = np.sin(np.ones(4)), np.cos(np.ones(2))
+    a[:2] = a[2:] = b
+    print(np.tan(a).shape)
+
+
+FLOW["assigned_in_a_chain"].add(("setitem", "setitem"))
+
+
+@flow("sin > setitem > tan", "cos > setitem")
 def loop_into_a_subscript():
     a = np.sin(np.ones(4))
     for a[0] in [np.cos(np.ones(())) for _ in range(2)]:
