@@ -32,7 +32,7 @@ OPEN = {
     "flat_subscript": "a.flat[...] = ... is not a write of a",
     "read_into_an_array": "readinto is not a write of its argument",
     "parameter_data": "p.data.mul_() is not a write of the parameter p",
-    "tensor_dataset": "tensors kept by a library dataset do not reach the batch",
+    "tensor_dataset": "tensors behind a Subset do not reach the batch",
     "unpacked_percentiles": "scalars unpacked from an array have no producer",
     "rows_in_a_loop": "rows of a view come from the owner of its buffer instead of the view",
     "listed_array": "list(array) consumes nothing",
