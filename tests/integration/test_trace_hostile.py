@@ -1,0 +1,234 @@
+"""`codedag trace` on programs that are hard on it: the program must not notice, and nothing may be lost in silence."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numpy")
+
+START = """
+import numpy as np
+x = np.sqrt(np.arange(9.0))
+print((x + 1).sum(), flush=True)
+"""
+
+
+def _open(reason: str) -> pytest.MarkDecorator:
+    return pytest.mark.xfail(strict=True, reason=reason)
+
+
+def _both(plain, codedag, tmp_path, source, *args):
+    """(plain, traced): exit code, stdout and stderr of both, without our own lines."""
+    (tmp_path / "s.py").write_text(START + textwrap.dedent(source))
+    one, two = plain("s.py", *args), codedag("trace", "-o", tmp_path / "run", "s.py", *args)
+    theirs = "".join(line for line in two.stderr.splitlines(True) if not line.startswith("codedag: "))
+    return (one.returncode, one.stdout, one.stderr), (two.returncode, two.stdout, theirs)
+
+
+def _calls(tmp_path, name):
+    graph = json.loads((tmp_path / "run" / "graph.json").read_bytes())
+    return sum(op["count"] for op in graph["ops"] if op["name"] == name)
+
+
+SAME = {
+    "exit with words": "import sys; sys.exit('words')",
+    "exit code beyond a byte": "import sys; sys.exit(259)",
+    "an own end": "class End(BaseException): pass\nraise End(1)",
+    "a group": "raise ExceptionGroup('g', [ValueError(1), TypeError(2)])",
+    "an error that cannot be shown": "class E(Exception):\n    def __str__(self): raise ValueError\nraise E",
+    "own hook for errors": "import sys\nsys.excepthook = lambda *a: print(a[0], a[2].tb_frame.f_code.co_name)\n1/0",
+    "abort": "import os; os.abort()",
+    "terminated": "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
+    "interrupted": "import os, signal; os.kill(os.getpid(), signal.SIGINT)",
+    "left without ceremony": "import os; os._exit(7)",
+    "replaced": "import os, sys\nif len(sys.argv) < 2: os.execv(sys.executable, [sys.executable, 's.py', 'again'])",
+    "stdout closed": "import sys; sys.stdout.close()",
+    "stderr closed": "import sys; sys.stderr.close()",
+    "descriptors closed": "import os; os.closerange(1, 64)",
+    "no streams": "import sys; sys.stdout = sys.stderr = None",
+    "own folder removed": "import os, shutil; os.mkdir('d'); os.chdir('d'); shutil.rmtree(os.getcwd()); np.exp(x); 1/0",
+    "child not waited for": "import os\nif os.fork() == 0: np.exp(x)",
+    "threads at the end": """
+        import threading, time
+        threading.Thread(target=lambda: (time.sleep(0.2), print(np.exp(x).sum()))).start()""",
+    "endless daemon threads": """
+        import threading
+        def work():
+            while True: np.exp(x)
+        for _ in range(3): threading.Thread(target=work, daemon=True).start()""",
+    "signal handlers": """
+        import os, signal
+        signal.signal(signal.SIGUSR1, lambda s, f: print(s, f.f_code.co_name, f.f_lineno))
+        os.kill(os.getpid(), signal.SIGUSR1)""",
+    "settrace": """
+        import sys
+        seen = []
+        def f(a):
+            b = a + 1
+            return np.exp(b)
+        def tracer(frame, event, arg):
+            if frame.f_code is f.__code__: seen.append((frame.f_lineno, event))
+            return tracer
+        sys.settrace(tracer); f(x); sys.settrace(None)
+        print(seen)""",
+    "objects die on time": """
+        import sys, weakref
+        class A:
+            def __del__(self): print("del")
+        a, b = A(), np.exp(x)
+        w = weakref.ref(b, lambda r: print("gone"))
+        print(sys.getrefcount(a), sys.getrefcount(b))
+        del b
+        a = None
+        print(w())""",
+    "generated code": "exec(compile('y = np.exp(x)\\nraise ValueError(y.sum())', 'gen.py', 'exec'))",
+    "standard names replaced": """
+        import json, time
+        time.time = time.monotonic = json.dumps = None
+        print(np.exp(x).sum())""",
+    "disk full": """
+        import resource
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        np.exp(x)""",
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_program_does_not_notice(plain, codedag, tmp_path, name):
+    one, two = _both(plain, codedag, tmp_path, SAME[name])
+    assert two == one
+
+
+#: Whatever goes wrong on our side after the program, its exit code is its own.
+OURS_FAILS = {
+    "no temporary files": "import tempfile\ntempfile.mkstemp = None",
+    "os.path.join replaced": "import os\nos.path.join = None",
+    "no more open files": "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))",
+    "another user": "import os\nif os.geteuid() == 0: os.setuid(65534)\nelse: import tempfile; tempfile.mkstemp = None",
+}
+
+
+@_open("a failure while the run is concluded or reported becomes a traceback and exit code 1")
+@pytest.mark.parametrize("name", OURS_FAILS)
+def test_our_failure_is_not_the_programs(plain, codedag, tmp_path, name):
+    (tmp_path / "run").mkdir(mode=0o700)
+    one, two = _both(plain, codedag, tmp_path, OURS_FAILS[name])
+    assert two == one
+
+
+@_open("calls made by a site give no c_call events, so an own profile misses every C function and may be empty")
+def test_own_profile_sees_c_functions(plain, codedag, tmp_path):
+    source = """
+        import cProfile, pstats
+        p = cProfile.Profile()
+        p.enable()
+        sorted([3, 1])
+        p.disable()
+        print(sorted(k[2] for k in pstats.Stats(p).stats))"""
+    one, two = _both(plain, codedag, tmp_path, source)
+    assert two == one
+
+
+@_open("the frames of the launcher are below the program's")
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import traceback; traceback.print_stack()",
+        "import warnings; warnings.warn('deep', stacklevel=2)",
+        "import sys; print(sys._getframe().f_back)",
+        "n = 0\ndef f():\n    global n\n    n += 1\n    f()\ntry: f()\nexcept RecursionError: print(n)",
+    ],
+    ids=["print_stack", "stacklevel", "f_back", "recursion depth"],
+)
+def test_bottom_of_the_stack(plain, codedag, tmp_path, source):
+    one, two = _both(plain, codedag, tmp_path, source)
+    assert two == one
+
+
+@_open("a file that cannot be compiled shows our frames as well")
+def test_expression_too_deep_for_python(plain, codedag, tmp_path):
+    one, two = _both(plain, codedag, tmp_path, "y = " + "+".join(["x"] * 4000))
+    assert two == one
+
+
+@_open("-o overwrites a graph.json that is not ours")
+def test_foreign_files_are_not_overwritten(codedag, tmp_path):
+    (tmp_path / "s.py").write_text(START)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "graph.json").write_text('{"my": "graph"}')
+    codedag("trace", "-o", tmp_path / "mine", "s.py")
+    assert (tmp_path / "mine" / "graph.json").read_text() == '{"my": "graph"}'
+
+
+@_open("an empty -o writes the run into the working directory")
+def test_empty_output_is_refused(codedag, tmp_path):
+    (tmp_path / "s.py").write_text(START)
+    assert codedag("trace", "-o", "", "s.py").returncode == 2
+    assert not (tmp_path / "graph.json").exists()
+
+
+@_open("workers that a pool replaces or terminates lose what they did last, and nothing says so")
+def test_workers_of_a_pool_lose_nothing(codedag, tmp_path):
+    (tmp_path / "s.py").write_text(
+        "import multiprocessing, numpy as np\n"
+        "def f(i): return np.sqrt(np.full(4, i)).sum()\n"
+        "if __name__ == '__main__':\n"
+        "    for _ in range(12):\n"
+        "        with multiprocessing.Pool(2) as pool: pool.map(f, range(4))\n"
+    )
+    codedag("trace", "-o", tmp_path / "run", "s.py")
+    assert _calls(tmp_path, "numpy.sqrt") == 48
+
+
+@_open("what a program did in its last second is lost by os._exit and os.execv, though both are calls that are seen")
+@pytest.mark.parametrize("end", ["os._exit(0)", "os.execv(sys.executable, [sys.executable, '-c', ''])"])
+def test_leaving_without_ceremony_keeps_the_graph(codedag, tmp_path, end):
+    (tmp_path / "s.py").write_text(START + f"import os, sys\n{end}\n")
+    codedag("trace", "-o", tmp_path / "run", "s.py")
+    assert "numpy.sqrt" in codedag("view", tmp_path / "run").stdout
+
+
+@_open("a run whose graph could not be written is shown as a program that did not get to its end")
+def test_view_says_that_the_graph_was_not_written(plain, codedag, tmp_path):
+    _both(plain, codedag, tmp_path, SAME["disk full"])
+    assert "did not get to its end" not in codedag("view", tmp_path / "run").stdout
+
+
+@_open("code that another tool loads is passed over in silence")
+@pytest.mark.parametrize("how", ["pytest", "exec", "profiler"])
+def test_code_that_was_not_looked_into_is_named(codedag, tmp_path, how):
+    (tmp_path / "test_s.py").write_text(START + "def test_a(): assert np.exp(x).sum() > 0\n")
+    (tmp_path / "s.py").write_text("exec(compile(open('test_s.py').read(), 'test_s.py', 'exec'))\n")
+    args = {
+        "pytest": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_s.py"),
+        "exec": ("s.py",),
+        "profiler": ("-m", "cProfile", "test_s.py"),
+    }
+    done = codedag("trace", "-o", tmp_path / "run", *args[how])
+    assert done.returncode == 0
+    ours = [line for line in done.stderr.splitlines() if line.startswith("codedag: ")]
+    assert any("test_s.py" in line for line in ours)
+
+
+@_open("every line of ours begins with `codedag: `, except after a line break in a file name")
+def test_odd_file_name(codedag, tmp_path):
+    (tmp_path / "a\nb.py").write_text(START)
+    done = codedag("trace", "-o", tmp_path / "run", "a\nb.py")
+    assert all(line.startswith("codedag: ") for line in done.stderr.splitlines())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@_open("codedag view shows a traceback when its output cannot be written")
+def test_view_into_a_full_device(codedag, tmp_path):
+    (tmp_path / "s.py").write_text(START)
+    codedag("trace", "-o", tmp_path / "run", "s.py")
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "codedag", "view", "run"]
+        done = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert "Traceback" not in done.stderr
