@@ -19,16 +19,7 @@ for library in ("torch", "cv2", "PIL", "scipy"):
 SCRIPT = Path(__file__).resolve().parent.parent / "programs" / "truth_strangers.py"
 #: Programs that are not seen as they are, and what is wrong.
 OPEN = {
-    "computed_mask_augmented": "a[a > 0] *= 2 is not looked into: its index is an expression",
-    "computed_base_augmented": "d['a'][0] += 2 is not looked into: its base is an expression",
-    "computed_index_augmented": "a[i + 1] += 2 is not looked into: its index is an expression",
-    "attribute_augmented": "h.a[i] += 2 is not looked into: its base is an attribute",
-    "picked_augmented_assignment": "a[[0, 2]] += 1 is not looked into: its index is an expression",
-    "swapped": "a[0], a[1] = ... is not a write of a",
-    "pair_with_a_subscript": "a[:2], n = ... is not a write of a",
-    "assigned_in_a_chain": "a[:2] = a[2:] = b is not a write of a",
     "loop_into_a_subscript": "for a[0] in ... is not a write of a",
-    "annotated_subscript": "a[0]: float = ... is not a write of a",
     "flat_subscript": "a.flat[...] = ... is not a write of a",
     "read_into_an_array": "readinto is not a write of its argument",
     "parameter_data": "p.data.mul_() is not a write of the parameter p",

@@ -807,3 +807,147 @@ def s_identity_of_results():
     b = (lambda x: x)(a)
     big = 10**30
     return b is a, [a][0] is a, (a or 1) is a, {1: a}[1] is a, +big == big
+
+
+# -- places that are evaluated once, and subscripts among several targets
+
+
+class Noting(dict):
+    def __init__(self, log):
+        super().__init__(a=1, b=2)
+        self.log = log
+
+    def __getitem__(self, key):
+        self.log.append(("get", key))
+        return super().__getitem__(key)
+
+    def __setitem__(self, key, value):
+        self.log.append(("set", key, value))
+        super().__setitem__(key, value)
+
+
+def s_held_place_is_evaluated_once_and_in_order():
+    log = []
+    table = Noting(log)
+
+    def base():
+        log.append("base")
+        return table
+
+    def index():
+        log.append("index")
+        return "a"
+
+    def value():
+        log.append("value")
+        table["b"] = 5
+        return 10
+
+    base()[index()] += value()
+    return log, dict(table)
+
+
+def s_held_value_may_change_the_place():
+    items = [1, 2, 3]
+
+    def change():
+        items[0] = 100
+        return 1
+
+    items[len(items) - 3] += change()
+    return items
+
+
+def s_held_attribute_of_an_expression():
+    class Inner:
+        def __init__(self):
+            self._n = 1
+
+        @property
+        def n(self):
+            return self._n
+
+        @n.setter
+        def n(self, value):
+            self._n = value * 2
+
+    class Outer:
+        inner = Inner()
+
+    Outer.inner.n += 3
+    Outer().inner.n -= 1
+    return Outer.inner._n
+
+
+def s_held_place_that_fails():
+    found = []
+    for source in ("[1][f() + 5] += 1", "{}[f()] += 1", "(1, 2)[f()] += 1", "o.x.y += 1", "[None][f()] += 1"):
+        try:
+            exec(source, {"f": int, "o": object()})
+        except Exception as error:
+            found.append((type(error).__name__, str(error)))
+
+    def index():
+        return 0
+
+    try:
+        (1, 2)[index()] += 5
+    except TypeError as error:
+        found.append((str(error), error.__traceback__.tb_lineno - index.__code__.co_firstlineno))
+    return found
+
+
+def s_held_place_with_a_slice():
+    items = list(range(10))
+    items[len(items) - 4 :] += [20, 21]
+    grid = {(0, 1): [1]}
+    grid[int("0"), 1] += [2]
+    return items, grid
+
+
+def s_subscripts_among_targets():
+    log = []
+    table = Noting(log)
+    items = [0, 0, 0]
+    table["a"], (items[0], *items[1:]), name = 1, (2, 3, 4), 5
+    items[0], items[1] = items[1], items[0]
+    table["b"] = items[2] = table["c"] = 7
+    for items[1] in (8, 9):
+        log.append(items[1])
+    for number, items[0] in enumerate("xy"):
+        pass
+    items[2]: int = 11
+    return log, items, dict(table), name, number
+
+
+def s_subscript_targets_fail_in_order():
+    items = [0]
+    try:
+        items[0], items[5], items[0] = 1, 2, 3
+    except IndexError as error:
+        return items, str(error)
+
+
+def s_subscript_as_with_target():
+    from contextlib import nullcontext
+
+    table = {}
+    with nullcontext(3) as table["x"], nullcontext(4) as table[len(table)]:
+        pass
+    return table
+
+
+def s_held_place_in_a_coroutine():
+    import asyncio
+
+    async def one():
+        await asyncio.sleep(0)
+        return 1
+
+    async def run():
+        items = {"a": [1, 2]}
+        items["a"][0] += await one()
+        items["b"], items["c"] = await one(), 3
+        return items
+
+    return asyncio.run(run())

@@ -683,9 +683,79 @@ static PyObject *vary(Site *s, PyObject *const *args, Py_ssize_t n, PyObject *na
 
 static const Py_ssize_t LEAST[] = {1, 2, 1, 2, 2, 3, 1, 1}; /* arguments, by kind */
 
+static PyObject *site_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names);
+
+/* ---- what is held between reading and writing a place ---------------------------------------------------------------- */
+
+/* `x[i] += v` evaluates x and i once.  Its three sites hand a Held from one to the next: get(x, i, False) reads, the
+ * operator changes what was read, set(held) writes.  With True in place of False, i is the name of an attribute.
+ * `x[i], y = ...` becomes an assignment to set(x, i).value. */
+typedef struct { PyObject_HEAD Site *set; PyObject *base, *index, *value; int attribute; } Held;
+static PyTypeObject HeldType;
+
+static PyObject *hold(Site *set, PyObject *base, PyObject *index, PyObject *value, int attribute) { /* takes value */
+    Held *h = PyObject_New(Held, &HeldType);
+    if (!h) { Py_XDECREF(value); return NULL; }
+    Py_XINCREF(set); h->set = set;
+    Py_INCREF(base); h->base = base;
+    Py_INCREF(index); h->index = index;
+    h->value = value; h->attribute = attribute;
+    return (PyObject *)h;
+}
+
+static PyObject *held_get(Site *s, PyObject *const *args) {
+    int attribute = args[2] == Py_True;
+    PyObject *value = attribute ? PyObject_GetAttr(args[0], args[1]) : site_call((PyObject *)s, args, 2, NULL);
+    return value ? hold(NULL, args[0], args[1], value, attribute) : NULL;
+}
+
+static PyObject *held_change(Site *s, Held *h, PyObject *by) {
+    PyObject *args[] = {h->value, by}, *result = site_call((PyObject *)s, args, 2, NULL);
+    if (!result) return NULL;
+    Py_SETREF(h->value, result);
+    Py_INCREF(h);
+    return (PyObject *)h;
+}
+
+static PyObject *held_set(Site *s, Held *h) {
+    PyObject *args[] = {h->value, h->base, h->index};
+    if (!h->attribute) return site_call((PyObject *)s, args, 3, NULL);
+    if (PyObject_SetAttr(h->base, h->index, h->value) < 0) return NULL;
+    Py_RETURN_NONE;
+}
+
+static int held_store(Held *h, PyObject *value, void *unused) {
+    if (!value || !h->set) { PyErr_SetString(PyExc_TypeError, "only an assignment is held here"); return -1; }
+    PyObject *args[] = {value, h->base, h->index}, *done = site_call((PyObject *)h->set, args, 3, NULL);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+static void held_dealloc(Held *h) {
+    Py_XDECREF(h->set); Py_XDECREF(h->base); Py_XDECREF(h->index); Py_XDECREF(h->value);
+    PyObject_Free(h);
+}
+static PyGetSetDef held_getset[] = {{"value", NULL, (setter)held_store, "assigned: what the place is to hold", NULL}, {NULL, NULL, NULL, NULL, NULL}};
+static PyTypeObject HeldType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._site.Held", .tp_basicsize = sizeof(Held),
+    .tp_flags = Py_TPFLAGS_DEFAULT, .tp_dealloc = (destructor)held_dealloc, .tp_getset = held_getset};
+
+/* Whether this call hands on something held, and what it gives. */
+static int is_held(Site *s, PyObject *const *args, Py_ssize_t n, PyObject **result) {
+    Held *h = n && Py_IS_TYPE(args[0], &HeldType) ? (Held *)args[0] : NULL;
+    if (s->kind == GETITEM && n == 3) *result = held_get(s, args);
+    else if (s->kind == INPLACE && h) *result = held_change(s, h, args[1]);
+    else if (s->kind == SETITEM && h && n == 1) *result = held_set(s, h);
+    else if (s->kind == SETITEM && n == 2) *result = hold(s, args[0], args[1], NULL, 0);
+    else return 0;
+    return 1;
+}
+
 static PyObject *site_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
     Site *s = (Site *)self;
     Py_ssize_t n = PyVectorcall_NARGS(nf);
+    PyObject *result;
+    if (s->kind >= INPLACE && s->kind <= SETITEM && is_held(s, args, n, &result)) return result;
     if (n < LEAST[s->kind]) return PyErr_Format(PyExc_TypeError, "this site takes at least %zd arguments", LEAST[s->kind]);
     size_t flag = nf & PY_VECTORCALL_ARGUMENTS_OFFSET;
     if (s->mode == VARIANT && s->variant && s->variant != Py_None) return vary(s, args, n, names);
@@ -738,14 +808,14 @@ static PyObject *binary_call(PyObject *self, PyObject *const *args, size_t nf, P
 /* What is in a list or dictionary was put there: taking it out moves nothing. */
 static PyObject *getitem_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
     Site *s = (Site *)self;
-    if (PyVectorcall_NARGS(nf) < 2 || !moves_nothing(GETITEM, args)) return told_call(self, args, nf, names);
+    if (PyVectorcall_NARGS(nf) != 2 || !moves_nothing(GETITEM, args)) return told_call(self, args, nf, names);
     PyObject *result = PyObject_GetItem(args[0], args[1]);
     return ++s->calls < s->tell_at ? result : tell_idle(s, Py_None, result);
 }
 
 static PyObject *setitem_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
     Site *s = (Site *)self;
-    if (PyVectorcall_NARGS(nf) < 3 || !moves_nothing(SETITEM, args)) return told_call(self, args, nf, names);
+    if (PyVectorcall_NARGS(nf) != 3 || !moves_nothing(SETITEM, args)) return told_call(self, args, nf, names);
     PyObject *result = PyObject_SetItem(args[1], args[2], args[0]) < 0 ? NULL : Py_None;
     Py_XINCREF(result);
     return ++s->calls < s->tell_at ? result : tell_idle(s, Py_None, result);
@@ -1148,7 +1218,7 @@ PyMODINIT_FUNC PyInit__site(void) {
     PyObject *m = PyModule_Create(&definition);
     if (!m) return NULL;
     user_types = PyDict_New();
-    if (!user_types || PyType_Ready(&SiteIteratorType) < 0 || PyType_Ready(&BoundSiteType) < 0 ||
+    if (!user_types || PyType_Ready(&SiteIteratorType) < 0 || PyType_Ready(&BoundSiteType) < 0 || PyType_Ready(&HeldType) < 0 ||
         PyModule_AddType(m, &SiteType) < 0 || PyModule_AddType(m, &SpreadType) < 0 || PyModule_AddType(m, &SwitchType) < 0) {
         Py_DECREF(m);
         return NULL;

@@ -14,7 +14,11 @@ import types
 import weakref
 from typing import Any
 
+from codedag.instrument._twin_bound import BoundSite, Spread
+from codedag.instrument._twin_held import held
 from codedag.instrument.signals import raised_by_handler
+
+__all__ = ["BoundSite", "Site", "Spread", "Switch"]
 
 CALL, BINARY, UNARY, INPLACE, GETITEM, SETITEM, RETURN, ITERATE = range(8)
 PASS, RECORD, VARIANT = range(3)
@@ -110,7 +114,7 @@ def failure() -> str | None:
 
 
 def hide(what: object, /) -> None:
-    """Nothing: frames of the twin are visible anyway (docs/differences.md)."""
+    """Nothing: frames of the twin are visible anyway."""
 
 
 def spent() -> int:
@@ -120,7 +124,7 @@ def spent() -> int:
 
 def usual() -> float:
     """Nanoseconds that recording one operation takes."""
-    return _state.spent / _state.told if _state.told else 0.0
+    return _state.spent / max(_state.told, 1)
 
 
 def path() -> int:
@@ -205,6 +209,8 @@ class Site:
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         """The result of the operation that stands here."""
+        if INPLACE <= self.kind <= SETITEM and (found := held(self, args)):
+            return found[0]
         if self.mode == VARIANT and self.variant is not None:
             return self.variant(*args, **keywords)
         if self.mode == RECORD and _is_seen() and not (self.outermost and _thread.stack and not _thread.stack[-1].user):
@@ -236,39 +242,6 @@ def method(site: Site, function: Any) -> Any:
         return result
 
     return called
-
-
-class Spread:
-    """Binds the function of `f(*a, **k)` to its site before the arguments are spread."""
-
-    __slots__ = ("site",)
-
-    def __init__(self, site: Site) -> None:
-        self.site = site
-
-    def __call__(self, function: Any, /) -> BoundSite:
-        """What is called with the arguments once they are spread."""
-        return BoundSite(self.site, function)
-
-
-class BoundSite:
-    """A function and the site where it is called; it has the name of the function, for Python's error messages."""
-
-    __slots__ = ("function", "site")
-
-    def __init__(self, site: Site, function: Any) -> None:
-        self.site, self.function = site, function
-
-    def __getattribute__(self, name: str) -> Any:
-        return getattr(object.__getattribute__(self, "function"), name)
-
-    def __str__(self) -> str:
-        return str(object.__getattribute__(self, "function"))
-
-    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
-        """The result of the call that stands here."""
-        site = object.__getattribute__(self, "site")
-        return site(object.__getattribute__(self, "function"), *args, **keywords)
 
 
 def _forward(site: Site, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

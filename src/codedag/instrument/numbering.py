@@ -88,6 +88,7 @@ class _Numbering(ast.NodeVisitor):
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
             self.visit(node.value)
+            self.visit(node.target)
 
     def visit_Match(self, node: ast.Match) -> None:
         self.visit(node.subject)
@@ -100,6 +101,7 @@ class _Numbering(ast.NodeVisitor):
     def visit_For(self, node: ast.For) -> None:
         self.visit(node.iter)
         self._mark(node, ITERATE, at=node.iter)
+        self.visit(node.target)
         self._loop(node)
 
     def visit_While(self, node: ast.While) -> None:
@@ -165,18 +167,21 @@ class _Numbering(ast.NodeVisitor):
         self.generic_visit(node)
         if isinstance(node.ctx, ast.Load):
             self._mark(node, GETITEM)
+        elif isinstance(node.ctx, ast.Store):
+            self._mark(node, SETITEM, attribute="cd_slot")
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)
+        if len(node.targets) == 1 and isinstance(node.targets[0], ast.Subscript):
+            self.generic_visit(node.targets[0])
+            self._mark(node, SETITEM)
+            return
         for target in node.targets:
             self.visit(target)
-        if len(node.targets) == 1 and isinstance(node.targets[0], ast.Subscript):
-            self._mark(node, SETITEM)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         if not self.names.can_be_read_twice(node):
-            self.visit(node.target)
-            self.visit(node.value)
+            self._held(node)
             return
         if isinstance(node.target, ast.Subscript):
             self._mark(node, GETITEM, attribute="cd_get", at=node.target)
@@ -184,6 +189,20 @@ class _Numbering(ast.NodeVisitor):
         self._mark(node, INPLACE, "i" + BINARY_NAMES[type(node.op)].rstrip("_"))
         if isinstance(node.target, ast.Subscript):
             self._mark(node, SETITEM, attribute="cd_set")
+
+    def _held(self, node: ast.AugAssign) -> None:
+        """Marks `target op= value` whose target is evaluated once: what was read is held until it is written."""
+        target: Any = node.target
+        self.visit(target.value)
+        if isinstance(target, ast.Subscript):
+            self.visit(target.slice)
+        can = isinstance(target, ast.Subscript) or not target.attr.startswith("__")  # Python mangles such names
+        if can:
+            self._mark(node, GETITEM, attribute="cd_hold", at=target)
+        self.visit(node.value)
+        if can:
+            self._mark(node, INPLACE, "i" + BINARY_NAMES[type(node.op)].rstrip("_"), attribute="cd_held")
+            self._mark(node, SETITEM, attribute="cd_keep", at=target)
 
     def visit_Return(self, node: ast.Return | ast.Yield) -> None:
         if node.value is not None and not isinstance(node.value, ast.Constant):

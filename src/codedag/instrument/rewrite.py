@@ -78,6 +78,7 @@ class _Rewriting(ast.NodeTransformer):
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         if node.value is not None:
             node.value = self.visit(node.value)
+            node.target = self.visit(node.target)
         return node
 
     def visit_Match(self, node: ast.Match) -> ast.AST:
@@ -110,6 +111,7 @@ class _Rewriting(ast.NodeTransformer):
 
     def visit_For(self, node: Any) -> ast.AST:
         node.iter = self.visit(node.iter)
+        node.target = self.visit(node.target)
         if self._wants(node):
             node.iter = self._call(node, node.iter, at=node if _ITERATES_AT_LOOP else node.iter)
         self._two_bodies(node)
@@ -171,6 +173,9 @@ class _Rewriting(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
+        if self._wants(node, "cd_slot"):
+            slot = self._call(node, node.value, _index(node.slice), attribute="cd_slot")
+            return ast.copy_location(ast.Attribute(slot, "value", ast.Store()), node)
         return self._call(node, node.value, _index(node.slice)) if self._wants(node) else node
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
@@ -183,6 +188,8 @@ class _Rewriting(ast.NodeTransformer):
         return ast.copy_location(ast.Expr(call), node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        if hasattr(node, "cd_held"):
+            return self._held(node)
         node.value = self.visit(node.value)
         if not hasattr(node, "cd_site"):
             node.target = self.visit(node.target)
@@ -199,6 +206,21 @@ class _Rewriting(ast.NodeTransformer):
             stored = self._call(node, value, container, index, attribute="cd_set", at=target)
             return ast.copy_location(ast.Expr(stored), node)
         return ast.copy_location(ast.Assign([target], value), node)
+
+    def _held(self, node: ast.AugAssign) -> ast.AST:
+        """`target op= value` with its target evaluated once, as set(operator(get(base, index), value))."""
+        target: Any = node.target
+        target.value, node.value = self.visit(target.value), self.visit(node.value)
+        is_item = isinstance(target, ast.Subscript)
+        if is_item:
+            target.slice = self.visit(target.slice)
+        if not self._wants(node, "cd_held"):
+            return node
+        where = _index(target.slice) if is_item else ast.copy_location(ast.Constant(target.attr), target)
+        kind = ast.copy_location(ast.Constant(not is_item), target)
+        got = self._call(node, target.value, where, kind, attribute="cd_hold", at=target)
+        changed = self._call(node, got, node.value, attribute="cd_held")
+        return ast.copy_location(ast.Expr(self._call(node, changed, attribute="cd_keep", at=target)), node)
 
     def _load(self, node: ast.AugAssign) -> ast.expr:
         target = copy.deepcopy(node.target)
