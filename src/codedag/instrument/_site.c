@@ -501,8 +501,36 @@ static inline int has_stack(Thread *t) {
 #define GIVE_BACK(levels) ((void)0)
 #endif
 
+/* A profiler of the program's own hears of calls of C functions as if there were no site: the interpreter tells it of
+ * those that it makes itself, and this one is made by us. */
+#if PY_VERSION_HEX < 0x030E0000
+static int tell_profiler(PyThreadState *state, int what, PyObject *function) {
+    PyFrameObject *frame = PyEval_GetFrame();
+    if (!frame || !state->c_profilefunc) return 0;
+    PyThreadState_EnterTracing(state);
+    int done = state->c_profilefunc(state->c_profileobj, frame, what, function);
+    PyThreadState_LeaveTracing(state);
+    return done;
+}
+
+static PyObject *profiled_call(PyThreadState *state, PyObject *function, PyObject *const *args, size_t nf, PyObject *names) {
+    if (tell_profiler(state, PyTrace_C_CALL, function) < 0) return NULL;
+    PyObject *result = PyObject_Vectorcall(function, args, nf, names), *type, *value, *trace;
+    if (!result) {
+        PyErr_Fetch(&type, &value, &trace);
+        if (tell_profiler(state, PyTrace_C_EXCEPTION, function) < 0) { Py_XDECREF(type); Py_XDECREF(value); Py_XDECREF(trace); }
+        else PyErr_Restore(type, value, trace);
+    } else if (tell_profiler(state, PyTrace_C_RETURN, function) < 0) Py_CLEAR(result);
+    return result;
+}
+#endif
+
 static inline PyObject *call(Thread *t, PyObject *function, PyObject *const *args, size_t nf, PyObject *names) {
     if (!has_stack(t)) return NULL;
+#if PY_VERSION_HEX < 0x030E0000
+    PyThreadState *state = PyThreadState_Get();
+    if (state->c_profilefunc && !state->tracing && PyCFunction_Check(function)) return profiled_call(state, function, args, nf, names);
+#endif
     GIVE_BACK(2);
     PyObject *result = PyObject_Vectorcall(function, args, nf, names);
     GIVE_BACK(-2);

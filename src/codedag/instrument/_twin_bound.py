@@ -23,7 +23,7 @@ class BoundSite:
 
     __slots__ = ("function", "site")
 
-    def __init__(self, site: Site, function: Any) -> None:
+    def __init__(self, site: Any, function: Any) -> None:
         self.site, self.function = site, function
 
     def __getattribute__(self, name: str) -> Any:

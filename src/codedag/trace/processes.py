@@ -29,7 +29,7 @@ from codedag.trace.idle import Idle
 from codedag.trace.recorder import Recorder
 from codedag.trace.records import Records, join, read
 
-SOON, LATER = 100_000_000, 1_000_000_000  # nanoseconds between two writes: of a worker, of the program
+SOON, LATER = 20_000_000, 1_000_000_000  # nanoseconds between two writes: of a worker, of the program
 SHARE = {SOON: 20, LATER: 50}  # writing may take one part in so many of the time
 
 
@@ -67,7 +67,7 @@ class Family:
         self.look()
         sys.meta_path.insert(0, self._lookout)
         site_module.native.start(self.recorder, self.program.names, self.max_depth)
-        site_module.native.keep_by(self.keep, self.wait)
+        site_module.native.keep_by(self.keep, SOON)  # the first time soon, whatever becomes of the program
         site_module.native.idle_by(self.idle)
 
     def look(self) -> None:
@@ -102,13 +102,18 @@ class Family:
         self.idle.look_again()
         try:
             self._fill()
-            if self.records.templates:
+            if self.records.templates or self.records.parent:
                 self.records.write(self.folder / f"{self.records.process}.json")
         except CodedagError as error:  # a full disk must not end the recording
             self.failure = error.message
         ended = time.perf_counter_ns()
         self._due = ended + SHARE[self.wait] * (ended - begun)
         return max(self.wait, self._due - ended)
+
+    def keep_last(self) -> None:
+        """Writes what was recorded in a process that comes to its end."""
+        self.records.ended = True
+        self.keep()
 
     def _fill(self) -> None:
         self.records.fill(self.recorder.gathered())
@@ -122,6 +127,12 @@ class Family:
         if not others and not self.records.taken:
             return self.recorder.gathered(), notes
         joined = join([self.records, *others])
+        cut = sum(not r.ended for r in others)
+        if cut:
+            notes.append(
+                f"{cut} of {len(others)} processes were still at work or were ended from outside (a pool that is left "
+                "ends its workers): what they did last may be missing"
+            )
         if joined.unlinked:
             notes.append(
                 f"{joined.unlinked} of {joined.linked + joined.unlinked} batches are not linked to the worker that "
@@ -152,7 +163,8 @@ class Family:
         self.look()
         util = _multiprocessing("util")
         if util is not None:
-            util.Finalize(None, self.keep, exitpriority=100)
+            util.Finalize(None, self.keep_last, exitpriority=100)
+        self.keep()  # so that the parent knows of this process, however it ends
 
     # -- spawned
 

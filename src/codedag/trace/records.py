@@ -19,6 +19,9 @@ from codedag.ir.files import write_atomically
 from codedag.trace.gathered import Gathered
 from codedag.trace.templates import EdgeKind, OpKind, Template
 
+#: The calls of torch by which a worker makes a batch.
+MAKES_BATCHES = ("_MapDatasetFetcher.fetch", "_IterableDatasetFetcher.fetch")
+
 
 class TemplateRecord(msgspec.Struct, array_like=True, frozen=True):
     """One template; `site` is a place in the list of sites."""
@@ -74,6 +77,7 @@ class Records(msgspec.Struct, kw_only=True):
     made: list[Made] = []
     taken: list[Taken] = []
     failure: str = ""  # why there is nothing
+    ended: bool = False  # the process came to its end: nothing is missing
 
     def fill(self, gathered: Gathered) -> None:
         """Takes in what the process has gathered."""
@@ -136,7 +140,29 @@ def join(every: Iterable[Records]) -> Joined:
             done[records.process] = _add(joined, records, done)
     for numbers in done.values():
         _link(joined, numbers, done)
+    _pass_through(joined.gathered)
     return joined
+
+
+def _pass_through(gathered: Gathered) -> None:
+    """Makes regions of the calls by which workers make batches: what goes in goes to whoever takes the batch.
+
+    So the graph is the same with and without workers; the time of the call stays with it.
+    """
+    makers = {t.number for t in gathered.templates if t.name.endswith(MAKES_BATCHES)}
+    into: dict[int, list[tuple[int, int]]] = {number: [] for number in makers}
+    for src, dst, kind, size in gathered.edges:
+        if dst in makers and kind == "flow":
+            into[dst].append((src, size))
+    through: list[tuple[int, int, EdgeKind, int]] = []
+    for src, dst, kind, size in gathered.edges:
+        if src in makers:
+            through += [(producer, dst, kind, part) for producer, part in into.pop(src, ())]
+        elif dst not in makers:
+            through.append((src, dst, kind, size))
+    gathered.edges = through
+    for number in makers:
+        gathered.templates[number].kind = "region"
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ def trace(
         ending = launch.run(target, lambda path, source: program.load(path, source, main=True))
         site_module.native.stop()
     if os.getpid() != process:
-        family.keep()
+        family.keep_last()
         return ending
     family.stop()
     failure = site_module.native.failure()
