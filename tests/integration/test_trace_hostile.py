@@ -23,10 +23,12 @@ def _open(reason: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(strict=True, reason=reason)
 
 
-def _both(plain, codedag, tmp_path, source, *args):
+def _both(plain, codedag, tmp_path, source, *args, command="trace"):
     """(plain, traced): exit code, stdout and stderr of both, without our own lines."""
     (tmp_path / "s.py").write_text(START + textwrap.dedent(source))
-    one, two = plain("s.py", *args), codedag("trace", "-o", tmp_path / "run", "s.py", *args)
+    one = plain("s.py", *args)
+    (tmp_path / "new").is_dir() and (tmp_path / "new").rmdir()
+    two = codedag(command, "-o", tmp_path / "run", "s.py", *args)
     theirs = "".join(line for line in two.stderr.splitlines(True) if not line.startswith("codedag: "))
     return (one.returncode, one.stdout, one.stderr), (two.returncode, two.stdout, theirs)
 
@@ -105,21 +107,50 @@ def test_program_does_not_notice(plain, codedag, tmp_path, name):
     assert two == one
 
 
+MOCKED = ("stat", "open", "write", "getpid")
 #: Whatever goes wrong on our side after the program, its exit code is its own.
 OURS_FAILS = {
     "no temporary files": "import tempfile\ntempfile.mkstemp = None",
     "os.path.join replaced": "import os\nos.path.join = None",
     "no more open files": "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))",
     "another user": "import os\nif os.geteuid() == 0: os.setuid(65534)\nelse: import tempfile; tempfile.mkstemp = None",
+    "another root": "import os\nif os.geteuid() == 0: os.mkdir('new'); os.chroot('new')",
+    "no imports": "import sys\nsys.meta_path = sys.path = None",
+    **{
+        f"os.{name} replaced": f"import os\nos.{name} = None" for name in ("replace", "stat", "open", "write", "getpid")
+    },
+    **{
+        f"os.{name} mocked": f"import os\nos.{name} = lambda *a, **k: 7" for name in ("stat", "open", "write", "getpid")
+    },
+    "open replaced": "import builtins, io\nbuiltins.open = io.open = None",
+    "clocks replaced": "import time\ntime.perf_counter = time.time = time.perf_counter_ns = None",
+    "signals replaced": "import os, signal\nsignal.getsignal = signal.valid_signals = os.path.join = None",
 }
 
 
-@_open("a failure while the run is concluded or reported becomes a traceback and exit code 1")
+@pytest.mark.parametrize("command", ["trace", "run"])
+@pytest.mark.parametrize("end", ["", "raise SystemExit(9)"], ids=["ok", "exit 9"])
 @pytest.mark.parametrize("name", OURS_FAILS)
-def test_our_failure_is_not_the_programs(plain, codedag, tmp_path, name):
+def test_our_failure_is_not_the_programs(plain, codedag, tmp_path, command, end, name):
     (tmp_path / "run").mkdir(mode=0o700)
-    one, two = _both(plain, codedag, tmp_path, OURS_FAILS[name])
+    one, two = _both(plain, codedag, tmp_path, f"{OURS_FAILS[name]}\n{end}", command=command)
     assert two == one
+
+
+@pytest.mark.parametrize("name", ["no temporary files", "os.open mocked", "os.getpid mocked", "open replaced"])
+def test_mocks_that_a_program_leaves_do_not_cost_the_run(plain, codedag, tmp_path, name):
+    _both(plain, codedag, tmp_path, OURS_FAILS[name])
+    assert "numpy.sqrt" in json.dumps(json.loads((tmp_path / "run" / "graph.json").read_bytes()))
+    assert json.loads((tmp_path / "run" / "run.json").read_bytes())["status"] == "ok"
+
+
+@pytest.mark.parametrize("name", ["no more open files", "another user"])
+def test_a_run_that_cannot_be_written_is_said(codedag, tmp_path, name):
+    (tmp_path / "run").mkdir(mode=0o700)
+    (tmp_path / "s.py").write_text(START + OURS_FAILS[name])
+    said = codedag("trace", "-o", tmp_path / "run", "s.py").stderr
+    assert "the run could not be written: cannot write" in said
+    assert "numpy.sqrt" in said or "not ranked" in said  # what was recorded is shown all the same
 
 
 @_open("calls made by a site give no c_call events, so an own profile misses every C function and may be empty")
@@ -216,7 +247,6 @@ def test_code_that_was_not_looked_into_is_named(codedag, tmp_path, how):
     assert any("test_s.py" in line for line in ours)
 
 
-@_open("every line of ours begins with `codedag: `, except after a line break in a file name")
 def test_odd_file_name(codedag, tmp_path):
     (tmp_path / "a\nb.py").write_text(START)
     done = codedag("trace", "-o", tmp_path / "run", "a\nb.py")

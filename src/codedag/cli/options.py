@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from os import write  # by name: a program may leave a mock on the module
+from typing import Any, ParamSpec, TypeVar
 
 import click
 
+from codedag.instrument.guard import Failed, after
 from codedag.instrument.launch import Target
 
+P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: Everything after the script belongs to it: click must not look for its own options there.
@@ -36,6 +39,13 @@ def is_disabled() -> bool:
     return os.environ.get("CODEDAG_DISABLE", "") not in ("", "0")
 
 
+def conclude(context: click.Context, report: Callable[P, None], /, *args: P.args, **keywords: P.kwargs) -> None:
+    """Reports once the program has ended; if that fails, says so, since it changes nothing for the program."""
+    done = after(report, *args, **keywords)
+    if isinstance(done, Failed):
+        after(say, context, f"the report could not be made: {done.reason}; the program itself was not affected")
+
+
 def say(context: click.Context, *lines: str) -> None:
     """Prints our own words to the stderr that we were started with, unless told to be quiet.
 
@@ -44,9 +54,14 @@ def say(context: click.Context, *lines: str) -> None:
     if _words is None or (context.obj or {}).get("quiet"):
         return
     try:
-        os.write(_words, "".join(f"codedag: {line}\n" for line in lines).encode(errors="backslashreplace"))
+        write(_words, "".join(f"codedag: {shown(line)}\n" for line in lines).encode(errors="backslashreplace"))
     except OSError:
         return
+
+
+def shown(line: str) -> str:
+    """A line as it can be printed: line breaks and control characters, of a file name say, are escaped."""
+    return line if line.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
 def _own_stderr() -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from codedag.cli.options import PROGRAM_SETTINGS, is_disabled, program_arguments, say, target_of
+from codedag.cli.options import PROGRAM_SETTINGS, conclude, is_disabled, program_arguments, say, target_of
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
 
@@ -34,6 +34,8 @@ def command(
     target = target_of(module, arguments)
     if is_disabled():
         return launch.run(target, lambda path, source: compile(source, path, "exec", dont_inherit=True)).leave
+    # what is needed after the program is loaded before it: it may leave nothing to load from
+    import codedag.view.summary  # noqa: F401
     from codedag.autopilot import session
     from codedag.ir import Plan, load
     from codedag.trace.rundir import Keeper
@@ -46,7 +48,7 @@ def command(
     finished = session.run(target, keeper, observe_only=observe_only, plan=plan)
     if isinstance(finished, launch.Ending):
         return finished.leave
-    _report(ctx, finished)
+    conclude(ctx, _report, ctx, finished)
     return finished.ending.leave
 
 
@@ -56,10 +58,10 @@ def _report(ctx: click.Context, finished: object) -> None:
 
     assert isinstance(finished, Finished)
     if finished.outcome is None:
-        say(ctx, f"the report could not be made ({finished.failure}); the program itself was not affected")
+        say(ctx, f"the report could not be made: {finished.failure}; the program itself was not affected")
         return
     place = f"not written ({finished.keeper.broken})" if finished.keeper.broken else str(finished.keeper.path)
     outcome = finished.outcome
-    say(ctx, *five_lines(outcome.report, outcome.since_switch(), place), *finished.pilot.notes)
+    say(ctx, *five_lines(outcome.report, outcome.since_switch(), place), *finished.keeper.notes)
     if not finished.keeper.broken:
         say(ctx, f"next: codedag view {place}")

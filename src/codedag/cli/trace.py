@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from codedag.cli.options import PROGRAM_SETTINGS, F, is_disabled, program_arguments, say, target_of
+from codedag.cli.options import PROGRAM_SETTINGS, F, conclude, is_disabled, program_arguments, say, target_of
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
 
@@ -47,6 +47,8 @@ def command(
     target = target_of(module, arguments)
     if is_disabled():
         return launch.run(target, lambda path, source: compile(source, path, "exec", dont_inherit=True)).leave
+    # what is needed after the program is loaded before it: it may leave nothing to load from
+    import codedag.view.text  # noqa: F401
     from codedag.instrument.program import Program
     from codedag.instrument.selection import FilterConfig
     from codedag.trace.rundir import Keeper
@@ -59,15 +61,16 @@ def command(
     traced = trace(target, keeper, program=program, max_depth=max_depth or 0, memory=memory)
     if isinstance(traced, launch.Ending):
         return traced.leave
-    _report(ctx, keeper, traced)
+    conclude(ctx, _report, ctx, keeper, traced)
     return traced.ending.leave
 
 
 def _report(ctx: click.Context, keeper: Keeper, traced: Traced) -> None:
     from codedag.view.text import floor, hottest
 
-    say(ctx, *hottest(traced.graph, 10, floor(traced)), *keeper.notes)
+    table = [] if traced.graph is None else hottest(traced.graph, 10, floor(traced))
+    say(ctx, *table, *keeper.notes)
     if keeper.broken:
-        say(ctx, f"the run was not written ({keeper.broken})")
+        say(ctx, f"the run could not be written: {keeper.broken}; the program itself was not affected")
     else:
         say(ctx, f"run directory: {keeper.path}", f"next: codedag view {keeper.path}")

@@ -9,11 +9,15 @@ import platform
 import re
 import sys
 import uuid
+from os import stat  # by name: a program may leave a mock on the module
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from codedag._version import __version__
+from codedag.instrument.guard import Failed, after
 from codedag.instrument.launch import Target
-from codedag.ir import CodedagError, Graph, RunInfo, data_dir, save
+from codedag.ir import CannotWrite, CodedagError, Graph, RunInfo, data_dir, save
 from codedag.ir.costs import CostTable
 from codedag.ir.machine import Machine
 from codedag.ir.plan import Plan
@@ -40,6 +44,8 @@ class Keeper:
         self.path = Path(directory).absolute() if directory is not None else _new_directory(target)
         self.notes: list[str] = []
         self.broken = ""
+        self._begun = False
+        self._under = _root()
         self._info = RunInfo(
             command=command,
             argv=[target.name, *target.args],
@@ -54,10 +60,15 @@ class Keeper:
         """Makes the directory; raises only if the user named it, since then it was asked for."""
         try:
             save(self._info, self.path / "run.json")
+            self._begun = True
         except CodedagError as error:
             if self.asked:
                 raise
             self.broken = error.message
+
+    def left(self, *done: object) -> None:
+        """Notes which of these things, done after the program ended, did not work."""
+        self.notes += [f"a part of the run was not recorded: {one.reason}" for one in done if isinstance(one, Failed)]
 
     def keep(self, *things: Graph | CostTable | Machine | Plan | Report) -> None:
         """Writes some of graph.json, costs.json, machine.json, plan.json and report.json."""
@@ -68,22 +79,32 @@ class Keeper:
             )
 
     def end(self, status: str, exit_code: int, recorder_seconds: float = 0.0) -> None:
-        """Writes how the run ended."""
-        import msgspec
-
-        done = msgspec.structs.replace(
-            self._info, status=status, exit_code=exit_code, notes=self.notes, versions=_versions(),
-            recorder_seconds=recorder_seconds,
+        """Writes how the run ended, also if another file could not be written."""
+        versions = after(_versions)
+        done = replace(
+            self._info, status=status, exit_code=exit_code, notes=self.notes, recorder_seconds=recorder_seconds,
+            versions=self._info.versions if isinstance(versions, Failed) else versions,
         )  # fmt: skip
         self._save(done, "run.json")
 
     def _save(self, thing: Graph | CostTable | Machine | Plan | Report | RunInfo, name: str) -> None:
-        if self.broken:
+        if not self._begun:
             return
-        try:
-            save(thing, self.path / name)
-        except CodedagError as error:
-            self.broken = error.message
+        done = after(self._write, thing, name)
+        if isinstance(done, Failed):
+            self.broken = self.broken or done.reason
+            self.notes.append(f"{name} was not written: {done.reason}")
+
+    def _write(self, thing: Graph | CostTable | Machine | Plan | Report | RunInfo, name: str) -> None:
+        if _root() != self._under:
+            raise CannotWrite("the program has changed its root directory")
+        save(thing, self.path / name)
+
+
+def _root() -> tuple[int, int]:
+    """What tells the root directory of this process from others."""
+    found = stat("/")  # noqa: PTH116
+    return found.st_dev, found.st_ino
 
 
 def _new_directory(target: Target) -> Path:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from os import getpid  # by name: a program may leave a mock on the module
 from pathlib import Path
 
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
+from codedag.instrument.guard import Failed, after
 from codedag.instrument.hook import importing
 from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
 from codedag.ir import Graph
-from codedag.trace.gathered import shown_path
+from codedag.trace.gathered import Gathered, shown_path
 from codedag.trace.processes import Family
 from codedag.trace.recorder import Recorder
 from codedag.trace.rundir import Keeper
@@ -25,10 +26,10 @@ MOST_PLAIN = 3  # files that are named in the notes
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A program that has ended, and its graph."""
+    """A program that has ended, and its graph; None if it could not be made."""
 
     ending: Ending
-    graph: Graph
+    graph: Graph | None
     recorder_seconds: float
 
 
@@ -37,41 +38,54 @@ def trace(
 ) -> Traced | Ending:
     """Runs the program, records its graph and writes it; in a forked child that runs to its end, only how it ended."""
     keeper.begin()
-    process = os.getpid()
+    process = getpid()
     program = program or Program([target.root()])
     family = Family(program, Recorder(program.names), keeper.path / "records", max_depth)
-    with importing(program), _measuring(memory):
-        family.start()
-        ending = launch.run(target, lambda path, source: program.load(path, source, main=True))
-        site_module.native.stop()
-    if os.getpid() != process:
-        family.keep()
+    around = ExitStack()
+    around.enter_context(importing(program))
+    around.enter_context(_measuring(memory))
+    family.start()
+    ending = launch.run(target, lambda path, source: program.load(path, source, main=True))
+    site_module.native.stop()
+    keeper.left(after(around.close))
+    if getpid() != process:
+        after(family.keep)
         return ending
-    family.stop()
-    failure = site_module.native.failure()
-    if failure:
-        keeper.notes.append(f"recording ended early: {failure}")
     if memory:
         keeper.notes.append("peak bytes were measured, which takes time: the times of this run are too long")
-    program.restore()
+    keeper.left(after(family.stop), after(program.restore))
     return _concluded(keeper, family, ending)
 
 
 def _concluded(keeper: Keeper, family: Family, ending: Ending) -> Traced:
-    gathered, notes = family.joined()
-    keeper.notes += [*notes, *_left_out(family)]
-    graph = gathered.graph()
-    keeper.keep(graph, gathered.costs())
+    """What is left to do once the program has ended; whatever fails is said, and the rest is done all the same."""
+    gathered = _joined(keeper, family)
+    graph, costs = after(gathered.graph), after(gathered.costs)
+    keeper.left(graph, costs, after(lambda: keeper.notes.extend(_left_out(family))))
+    keeper.keep(*(made for made in (graph, costs) if not isinstance(made, Failed)))
     each = recorder_seconds()
     keeper.end("ok" if ending.code == 0 else "failed", ending.code, recorder_seconds=each)
     if not keeper.broken:
-        shutil.rmtree(keeper.path / "records", ignore_errors=True)
-    return Traced(ending, graph, each)
+        after(shutil.rmtree, keeper.path / "records", ignore_errors=True)
+    return Traced(ending, None if isinstance(graph, Failed) else graph, each)
+
+
+def _joined(keeper: Keeper, family: Family) -> Gathered:
+    """What all processes recorded; only this one's if the others' records cannot be read."""
+    found = after(family.joined)
+    if not isinstance(found, Failed):
+        keeper.notes += found[1]
+        return found[0]
+    keeper.notes.append(f"the records of other processes could not be read: {found.reason}")
+    own = after(family.recorder.gathered)
+    keeper.left(own)
+    return Gathered() if isinstance(own, Failed) else own
 
 
 def _left_out(family: Family) -> list[str]:
     """What was not looked at, or not all the time, as sentences."""
-    found = []
+    failure = site_module.native.failure()
+    found = [f"recording ended early: {failure}"] if failure else []
     resting = len({(path, owner) for path, owner, _ in family.idle.seen})
     if resting:
         found.append(f"{resting} functions that moved no data in thousands of calls were not looked at all the time")
