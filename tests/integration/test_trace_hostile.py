@@ -188,20 +188,50 @@ def test_expression_too_deep_for_python(plain, codedag, tmp_path):
     assert two == one
 
 
-@_open("-o overwrites a graph.json that is not ours")
-def test_foreign_files_are_not_overwritten(codedag, tmp_path):
+@pytest.mark.parametrize("command", ["trace", "run"])
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"mine/graph.json": '{"my": "graph"}'}, "is not a run"),
+        ({"mine/run.json": '{"format": "mine"}'}, "is not a run"),
+        ({"mine/.hidden": ""}, "is not a run"),
+        ({"mine": "text"}, "is a file"),
+    ],
+    ids=["graph", "run", "hidden", "file"],
+)
+def test_foreign_files_are_not_touched(codedag, tmp_path, command, files, words):
     (tmp_path / "s.py").write_text(START)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "graph.json").write_text('{"my": "graph"}')
-    codedag("trace", "-o", tmp_path / "mine", "s.py")
-    assert (tmp_path / "mine" / "graph.json").read_text() == '{"my": "graph"}'
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    done = codedag(command, "-o", "mine", "s.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert "Name a new or an empty directory" in done.stderr
+    left = {str(p.relative_to(tmp_path)): p.read_text() for p in tmp_path.rglob("*") if p.is_file()}
+    assert left == {"s.py": START, **files}
 
 
-@_open("an empty -o writes the run into the working directory")
-def test_empty_output_is_refused(codedag, tmp_path):
+@pytest.mark.parametrize("command", ["trace", "run"])
+def test_empty_output_is_refused(codedag, tmp_path, command):
     (tmp_path / "s.py").write_text(START)
-    assert codedag("trace", "-o", "", "s.py").returncode == 2
-    assert not (tmp_path / "graph.json").exists()
+    done = codedag(command, "-o", "", "s.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "empty" in done.stderr
+    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == ["s.py"]
+
+
+def test_an_earlier_run_is_replaced_whole(codedag, tmp_path):
+    (tmp_path / "s.py").write_text(START)
+    assert codedag("run", "-o", "run", "s.py").returncode == 0
+    (tmp_path / "run" / "records").mkdir()
+    (tmp_path / "run" / "records" / "1.json").write_text("{}")
+    (tmp_path / "run" / "picture.svg").write_text("mine")
+    assert (tmp_path / "run" / "report.json").exists()
+    assert codedag("trace", "-o", "run", "s.py").returncode == 0
+    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == [
+        "costs.json", "graph.json", "picture.svg", "run.json",
+    ]  # fmt: skip
 
 
 @_open("workers that a pool replaces or terminates lose what they did last, and nothing says so")

@@ -25,6 +25,12 @@ def program_arguments(function: F) -> F:
     return click.option("-m", "module", is_flag=True, help="Run a module, as `python -m` does.")(function)
 
 
+def output_option(function: F) -> F:
+    """Adds `-o RUN` to a command."""
+    text = "Write the run to this directory: a new or an empty one, or that of an earlier run, which is replaced."
+    return click.option("-o", "--output", metavar="RUN", help=text)(function)
+
+
 def target_of(module: bool, arguments: tuple[str, ...]) -> Target:
     """The program to run, checked to exist."""
     if not arguments:

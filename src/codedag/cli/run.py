@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import click
 
-from codedag.cli.options import PROGRAM_SETTINGS, conclude, is_disabled, program_arguments, say, target_of
+from codedag.cli.options import (
+    PROGRAM_SETTINGS,
+    conclude,
+    is_disabled,
+    output_option,
+    program_arguments,
+    say,
+    target_of,
+)
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
 
@@ -16,7 +24,7 @@ from codedag.instrument import sites as site_module
     "--plan", "plan_file", metavar="FILE", help="Apply a saved plan.json from the start instead of observing."
 )
 @click.option("--observe-only", is_flag=True, help="Observe and report, change nothing.")
-@click.option("-o", "--output", metavar="RUN", help="Write the run to this directory.")
+@output_option
 @program_arguments
 @click.pass_context
 def command(

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from codedag.cli.options import PROGRAM_SETTINGS, F, conclude, is_disabled, program_arguments, say, target_of
+from codedag.cli.options import (
+    PROGRAM_SETTINGS,
+    F,
+    conclude,
+    is_disabled,
+    output_option,
+    program_arguments,
+    say,
+    target_of,
+)
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
 
@@ -23,7 +32,7 @@ def _several(flag: str, name: str, metavar: str, text: str) -> Callable[[F], F]:
 @click.command(
     "trace", context_settings=PROGRAM_SETTINGS, short_help="Run a program and record its dataflow, times and bytes."
 )
-@click.option("-o", "--output", metavar="RUN", help="Write the run to this directory.")
+@output_option
 @_several("--drill", "drill", "PACKAGE", "Look into this installed package too.")
 @_several("--include", "include", "MODULE", "Look only into modules of this name or pattern.")
 @_several("--exclude", "exclude", "MODULE", "Do not look into modules of this name or pattern.")

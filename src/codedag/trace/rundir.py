@@ -17,11 +17,14 @@ from msgspec.structs import replace
 from codedag._version import __version__
 from codedag.instrument.guard import Failed, after
 from codedag.instrument.launch import Target
-from codedag.ir import CannotWrite, CodedagError, Graph, RunInfo, data_dir, save
+from codedag.ir import BadFile, CannotWrite, CodedagError, Graph, RunInfo, data_dir, load, save
 from codedag.ir.costs import CostTable
 from codedag.ir.machine import Machine
 from codedag.ir.plan import Plan
 from codedag.ir.report import Report
+from codedag.ir.store import FILE_NAMES
+
+_ANOTHER = "Name a new or an empty directory, or that of an earlier run, which is then replaced."
 
 _REPORTED = (
     "numpy",
@@ -40,6 +43,8 @@ class Keeper:
     """Writes the files of one run; what cannot be written becomes a note and never disturbs the program."""
 
     def __init__(self, command: str, target: Target, directory: str | None, started: str = "") -> None:
+        if directory == "":
+            raise CannotWrite("the name of the run directory is empty", hint=_ANOTHER)
         self.asked = directory is not None
         self.path = Path(directory).absolute() if directory is not None else _new_directory(target)
         self.notes: list[str] = []
@@ -57,10 +62,16 @@ class Keeper:
         )
 
     def begin(self) -> None:
-        """Makes the directory; raises only if the user named it, since then it was asked for."""
+        """Makes the directory; raises only if the user named it, since then it was asked for.
+
+        Files of an earlier run that is there are taken away: what this run does not write must not look like its own.
+        """
         try:
+            if self.asked:
+                _refuse_foreign(self.path)
             save(self._info, self.path / "run.json")
             self._begun = True
+            _clear(self.path)
         except CodedagError as error:
             if self.asked:
                 raise
@@ -99,6 +110,32 @@ class Keeper:
         if _root() != self._under:
             raise CannotWrite("the program has changed its root directory")
         save(thing, self.path / name)
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Raises if something is there that is not a run: its files are not ours to replace."""
+    try:
+        if not path.exists():
+            return
+        if not path.is_dir():
+            raise CannotWrite(f"{path} is a file, and a run is a directory", hint=_ANOTHER)
+        if any(path.iterdir()):
+            load(path / "run.json", "run")
+    except BadFile as error:
+        raise CannotWrite(f"{path} holds other files and is not a run ({error.message})", hint=_ANOTHER) from error
+    except OSError as error:
+        raise CannotWrite(f"cannot write {path}: {error.strerror or error}", hint=_ANOTHER) from error
+
+
+def _clear(path: Path) -> None:
+    """Removes what an earlier run left; files that no run writes stay."""
+    try:
+        for name in set(FILE_NAMES.values()) - {"run.json"}:
+            (path / name).unlink(missing_ok=True)
+        for record in (path / "records").glob("*.json"):
+            record.unlink(missing_ok=True)
+    except OSError as error:
+        raise CannotWrite(f"cannot replace the run {path}: {error.strerror or error}", hint=_ANOTHER) from error
 
 
 def _root() -> tuple[int, int]:
