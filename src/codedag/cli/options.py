@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from os import write  # by name: a program may leave a mock on the module
@@ -11,6 +12,7 @@ import click
 
 from codedag.instrument.guard import Failed, after
 from codedag.instrument.launch import Target
+from codedag.ir.errors import CannotWrite
 
 P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -63,6 +65,18 @@ def say(context: click.Context, *lines: str) -> None:
         write(_words, "".join(f"codedag: {shown(line)}\n" for line in lines).encode(errors="backslashreplace"))
     except OSError:
         return
+
+
+def tell(*lines: str) -> None:
+    """Prints results to stdout; one that cannot be written to is an error, one that nobody reads any more is an end."""
+    try:
+        click.echo("".join(f"{shown(line)}\n" for line in lines), nl=False)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python would try again, and complain, when it ends
+        if error.errno == errno.EPIPE:
+            raise SystemExit(1) from None
+        why = error.strerror or str(error)
+        raise CannotWrite(f"cannot write the output: {why}", hint="Send it to another place.") from error
 
 
 def shown(line: str) -> str:

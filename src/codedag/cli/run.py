@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 import click
 
 from codedag.cli.options import (
@@ -72,4 +74,4 @@ def _report(ctx: click.Context, finished: object) -> None:
     outcome = finished.outcome
     say(ctx, *five_lines(outcome.report, outcome.since_switch(), place), *finished.keeper.notes)
     if not finished.keeper.broken:
-        say(ctx, f"next: codedag view {place}")
+        say(ctx, f"next: codedag view {quote(place)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -82,4 +83,4 @@ def _report(ctx: click.Context, keeper: Keeper, traced: Traced) -> None:
     if keeper.broken:
         say(ctx, f"the run could not be written: {keeper.broken}; the program itself was not affected")
     else:
-        say(ctx, f"run directory: {keeper.path}", f"next: codedag view {keeper.path}")
+        say(ctx, f"run directory: {keeper.path}", f"next: codedag view {quote(str(keeper.path))}")

@@ -53,7 +53,7 @@ class Keeper:
         self._under = _root()
         self._info = RunInfo(
             command=command,
-            argv=[target.name, *target.args],
+            argv=[*(["-m"] if target.module else []), target.name, *target.args],
             cwd=os.getcwd(),
             versions=_versions(),
             status="running",
