@@ -271,20 +271,33 @@ def test_view_says_that_the_graph_is_missing(plain, codedag, tmp_path):
     assert "removed since" in json.loads(codedag("view", tmp_path / "run", "--json").stdout)["no_graph"]
 
 
-@_open("code that another tool loads is passed over in silence")
-@pytest.mark.parametrize("how", ["pytest", "exec", "profiler"])
+@pytest.mark.parametrize("how", ["pytest", "exec", "profiler", "runpy"])
 def test_code_that_was_not_looked_into_is_named(codedag, tmp_path, how):
     (tmp_path / "test_s.py").write_text(START + "def test_a(): assert np.exp(x).sum() > 0\n")
     (tmp_path / "s.py").write_text("exec(compile(open('test_s.py').read(), 'test_s.py', 'exec'))\n")
+    (tmp_path / "r.py").write_text("import runpy\nkept = runpy.run_path('test_s.py')\n")
     args = {
         "pytest": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_s.py"),
         "exec": ("s.py",),
         "profiler": ("-m", "cProfile", "test_s.py"),
+        "runpy": ("r.py",),
     }
     done = codedag("trace", "-o", tmp_path / "run", *args[how])
     assert done.returncode == 0
     ours = [line for line in done.stderr.splitlines() if line.startswith("codedag: ")]
-    assert any("test_s.py" in line for line in ours)
+    assert any("test_s.py" in line and "looked into" in line for line in ours)
+    if how in ("pytest", "profiler"):
+        assert any(f"`{' '.join(args[how])}`" in line and "--drill PACKAGE" in line for line in ours)
+
+
+def test_code_that_was_looked_into_is_not_called_passed_over(codedag, tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("from package.part import f\n")
+    (tmp_path / "package" / "part.py").write_text("def f(x): return x + 1\n")
+    (tmp_path / "link.py").symlink_to(tmp_path / "package" / "part.py")
+    (tmp_path / "s.py").write_text(START + "import collections, dataclasses, link, package\nprint(package.f(x))\n")
+    for args in (["s.py"], ["-m", "s"]):
+        assert "looked into" not in codedag("trace", "-o", tmp_path / "run", *args).stderr
 
 
 def test_odd_file_name(codedag, tmp_path):

@@ -61,6 +61,11 @@ class Keeper:
             script=target.name,
         )
 
+    @property
+    def home(self) -> str:
+        """The directory in which the program was started."""
+        return self._info.cwd
+
     def begin(self) -> None:
         """Makes the directory; raises only if the user named it, since then it was asked for.
 
@@ -79,7 +84,7 @@ class Keeper:
 
     def left(self, *done: object) -> None:
         """Notes which of these things, done after the program ended, did not work."""
-        self.notes += [f"a part of the run was not recorded: {one.reason}" for one in done if isinstance(one, Failed)]
+        self.notes += [f"a step at the end of the run failed: {one.reason}" for one in done if isinstance(one, Failed)]
 
     def keep(self, *things: Graph | CostTable | Machine | Plan | Report) -> None:
         """Writes some of graph.json, costs.json, machine.json, plan.json and report.json."""

@@ -16,12 +16,11 @@ from codedag.instrument.hook import importing
 from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
 from codedag.ir import Graph
-from codedag.trace.gathered import Gathered, shown_path
+from codedag.trace.gathered import Gathered
 from codedag.trace.processes import Family
 from codedag.trace.recorder import Recorder
 from codedag.trace.rundir import Keeper
-
-MOST_PLAIN = 3  # files that are named in the notes
+from codedag.trace.unseen import not_looked_into
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +53,14 @@ def trace(
     if memory:
         keeper.notes.append("peak bytes were measured, which takes time: the times of this run are too long")
     keeper.left(after(family.stop), after(program.restore))
-    return _concluded(keeper, family, ending)
+    return _concluded(keeper, family, target, ending)
 
 
-def _concluded(keeper: Keeper, family: Family, ending: Ending) -> Traced:
+def _concluded(keeper: Keeper, family: Family, target: Target, ending: Ending) -> Traced:
     """What is left to do once the program has ended; whatever fails is said, and the rest is done all the same."""
     gathered = _joined(keeper, family)
     graph, costs = after(gathered.graph), after(gathered.costs)
-    keeper.left(graph, costs, after(lambda: keeper.notes.extend(_left_out(family))))
+    keeper.left(graph, costs, after(lambda: keeper.notes.extend(_left_out(family, target, keeper.home))))
     keeper.keep(*(made for made in (graph, costs) if not isinstance(made, Failed)))
     each = recorder_seconds()
     keeper.end("ok" if ending.code == 0 else "failed", ending.code, recorder_seconds=each)
@@ -82,18 +81,14 @@ def _joined(keeper: Keeper, family: Family) -> Gathered:
     return Gathered() if isinstance(own, Failed) else own
 
 
-def _left_out(family: Family) -> list[str]:
+def _left_out(family: Family, target: Target, home: str) -> list[str]:
     """What was not looked at, or not all the time, as sentences."""
     failure = site_module.native.failure()
     found = [f"recording ended early: {failure}"] if failure else []
     resting = len({(path, owner) for path, owner, _ in family.idle.seen})
     if resting:
         found.append(f"{resting} functions that moved no data in thousands of calls were not looked at all the time")
-    plain = family.program.left_plain
-    for path, why in list(plain.items())[:MOST_PLAIN]:
-        found.append(f"{shown_path(path)} was not looked into: {why}")
-    if len(plain) > MOST_PLAIN:
-        found.append(f"{len(plain) - MOST_PLAIN} more files were not looked into")
+    found += not_looked_into(family.program, target, home)
     if family.failure:
         found.append(f"records could not be kept while the program ran: {family.failure}")
     return found
