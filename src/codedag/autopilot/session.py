@@ -32,10 +32,11 @@ class Finished:
     keeper: Keeper
     pilot: Pilot
     failure: str = ""
+    forked: bool = False
 
 
-def run(target: Target, keeper: Keeper, *, observe_only: bool = False, plan: Plan | None = None) -> Finished | Ending:
-    """Runs the program under a pilot; in a forked child that runs to its end, only how it ended."""
+def run(target: Target, keeper: Keeper, *, observe_only: bool = False, plan: Plan | None = None) -> Finished:
+    """Runs the program under a pilot; in a forked child that runs to its end, nothing follows."""
     keeper.begin()
     process = getpid()
     program = Program([target.root()])
@@ -46,18 +47,21 @@ def run(target: Target, keeper: Keeper, *, observe_only: bool = False, plan: Pla
     pilot.start()
     ending = launch.run(target, lambda path, source: program.load(path, source, main=True))
     ended = perf_counter()
-    keeper.left(after(around.close))
-    return ending if getpid() != process else _finished(keeper, pilot, ending, ended)
+    if getpid() != process:
+        after(around.close)
+        return Finished(ending, None, keeper, pilot, forked=True)
+    done = after(_finished, keeper, pilot, around, ending, ended)
+    return Finished(ending, None, keeper, pilot, done.reason) if done.__class__ is Failed else done  # type: ignore[return-value]
 
 
-def _finished(keeper: Keeper, pilot: Pilot, ending: Ending, ended: float) -> Finished:
+def _finished(keeper: Keeper, pilot: Pilot, around: ExitStack, ending: Ending, ended: float) -> Finished:
     """What is left to do once the program has ended; whatever fails is said, and the rest is done all the same."""
+    keeper.left("the import hook could not be taken away", after(around.close))
     outcome = after(_conclude, pilot, ended)
     keeper.notes += pilot.notes
-    if isinstance(outcome, Failed):
-        keeper.left(outcome)
-    else:
-        keeper.left(after(_keep, keeper, outcome))
+    keeper.left("the report could not be made", outcome)
+    if not isinstance(outcome, Failed):
+        _keep(keeper, outcome)
     keeper.end("ok" if ending.code == 0 else "failed", ending.code)
     if isinstance(outcome, Failed):
         return Finished(ending, None, keeper, pilot, outcome.reason)

@@ -50,7 +50,7 @@ def is_disabled() -> bool:
 def conclude(context: click.Context, report: Callable[P, None], /, *args: P.args, **keywords: P.kwargs) -> None:
     """Reports once the program has ended; if that fails, says so, since it changes nothing for the program."""
     done = after(report, *args, **keywords)
-    if isinstance(done, Failed):
+    if done.__class__ is Failed:
         after(say, context, f"the report could not be made: {done.reason}; the program itself was not affected")
 
 

@@ -56,8 +56,6 @@ def command(
         say(ctx, f"note: the plain-Python recorder is in use: {site_module.why_twin}")
     keeper = Keeper("run", target, output)
     finished = session.run(target, keeper, observe_only=observe_only, plan=plan)
-    if isinstance(finished, launch.Ending):
-        return finished.leave
     conclude(ctx, _report, ctx, finished)
     return finished.ending.leave
 
@@ -67,6 +65,8 @@ def _report(ctx: click.Context, finished: object) -> None:
     from codedag.view.summary import five_lines
 
     assert isinstance(finished, Finished)
+    if finished.forked:
+        return
     if finished.outcome is None:
         say(ctx, f"the report could not be made: {finished.failure}; the program itself was not affected")
         return

@@ -69,8 +69,6 @@ def command(
     keeper = Keeper("trace", target, output)
     program = Program([target.root()], drill, FilterConfig(include, exclude, function, no_function))
     traced = trace(target, keeper, program=program, max_depth=max_depth or 0, memory=memory)
-    if isinstance(traced, launch.Ending):
-        return traced.leave
     conclude(ctx, _report, ctx, keeper, traced)
     return traced.ending.leave
 
@@ -78,9 +76,11 @@ def command(
 def _report(ctx: click.Context, keeper: Keeper, traced: Traced) -> None:
     from codedag.view.text import floor, hottest
 
+    if traced.forked:
+        return
     table = [] if traced.graph is None else hottest(traced.graph, 10, floor(traced))
     say(ctx, *table, *keeper.notes)
-    if keeper.broken:
-        say(ctx, f"the run could not be written: {keeper.broken}; the program itself was not affected")
+    if broken := traced.failure or keeper.broken:
+        say(ctx, f"the run could not be written: {broken}; the program itself was not affected")
     else:
         say(ctx, f"run directory: {keeper.path}", f"next: codedag view {quote(str(keeper.path))}")

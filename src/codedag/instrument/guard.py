@@ -49,4 +49,7 @@ def after(function: Callable[P, T], /, *args: P.args, **keywords: P.kwargs) -> T
 
 
 def _reason(error: Exception) -> str:
-    return error.message if isinstance(error, CodedagError) else f"{type(error).__name__}: {error}"
+    """What went wrong; no builtin is called, since a program may have replaced them too."""
+    if CodedagError in error.__class__.__mro__:
+        return error.message  # type: ignore[attr-defined, no-any-return]
+    return f"{error.__class__.__name__}: {error}"

@@ -82,9 +82,10 @@ class Keeper:
                 raise
             self.broken = error.message
 
-    def left(self, *done: object) -> None:
-        """Notes which of these things, done after the program ended, did not work."""
-        self.notes += [f"a step at the end of the run failed: {one.reason}" for one in done if isinstance(one, Failed)]
+    def left(self, what: str, done: object) -> None:
+        """Notes that something which is done once the program has ended did not work."""
+        if isinstance(done, Failed):
+            self.notes.append(f"{what}: {done.reason}")
 
     def keep(self, *things: Graph | CostTable | Machine | Plan | Report) -> None:
         """Writes some of graph.json, costs.json, machine.json, plan.json and report.json."""
@@ -97,8 +98,9 @@ class Keeper:
     def end(self, status: str, exit_code: int, recorder_seconds: float = 0.0) -> None:
         """Writes how the run ended, also if another file could not be written."""
         versions = after(_versions)
+        notes = [*self.notes, f"the run could not be written: {self.broken}"] if self.broken else self.notes
         done = replace(
-            self._info, status=status, exit_code=exit_code, notes=self.notes, recorder_seconds=recorder_seconds,
+            self._info, status=status, exit_code=exit_code, notes=notes, recorder_seconds=recorder_seconds,
             versions=self._info.versions if isinstance(versions, Failed) else versions,
         )  # fmt: skip
         self._save(done, "run.json")
@@ -109,7 +111,6 @@ class Keeper:
         done = after(self._write, thing, name)
         if isinstance(done, Failed):
             self.broken = self.broken or done.reason
-            self.notes.append(f"{name} was not written: {done.reason}")
 
     def _write(self, thing: Graph | CostTable | Machine | Plan | Report | RunInfo, name: str) -> None:
         if _root() != self._under:

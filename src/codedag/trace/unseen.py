@@ -21,9 +21,10 @@ def not_looked_into(program: Program, target: Target, home: str) -> list[str]:
         said.append(f"{len(plain) - MOST_PLAIN} more files were not looked into")
     if not program.files:
         what = " ".join(["-m", target.name, *target.args] if target.module else [target.name, *target.args])
+        roots = ", ".join(program.where.roots)
         said.append(
             f"no file was looked into: `{what}` ran no source file of its own that Python's import loads from "
-            f"{', '.join(program.where.roots)}; trace the script itself, or name an installed package with --drill PACKAGE"
+            f"{roots}; trace the script itself, or name an installed package with --drill PACKAGE"
         )
     return said
 
