@@ -106,6 +106,36 @@ def test_view_names_the_file_that_is_broken(codedag, programs, tmp_path, name, c
     assert "Traceback" not in got.stderr
 
 
+def test_a_version_that_is_text_is_called_text(codedag, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text('{"format": "codedag/run", "version": "1"}')
+    assert "this CodeDAG reads version 1, got the text `1`, not a number" in codedag("view", "run").stderr
+
+
+def test_a_picture_needs_a_directory_that_is_there(codedag, programs, tmp_path):
+    codedag("trace", "-o", "run", programs / "numpy_loop.py", 10)
+    got = codedag("view", "run", "--svg", "no/such/x.svg")
+    assert (got.returncode, got.stdout) == (2, "")
+    assert f"there is no directory {tmp_path / 'no' / 'such'}" in got.stderr
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize("most", ["0", "-3"])
+def test_view_shows_at_least_one_operation(codedag, most):
+    got = codedag("view", "run", "--most", most)
+    assert got.returncode == 2
+    assert "--most" in got.stderr
+
+
+def test_the_next_command_can_be_copied(codedag, tmp_path):
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "a b" / "s.py").write_text("")
+    assert "next: codedag view '" in codedag("trace", "-o", "a b/run", "a b/s.py").stderr
+    assert codedag("view", "a b/run").stdout.endswith("next: codedag run 'a b/s.py'\n")
+    codedag("trace", "-o", "module", "-m", "json.tool", "--help")
+    assert codedag("view", "module").stdout.endswith("next: codedag run -m json.tool --help\n")
+
+
 def test_view_of_nothing(codedag):
     got = codedag("view", "nowhere")
     assert got.returncode == 2

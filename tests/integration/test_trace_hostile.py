@@ -23,10 +23,12 @@ def _open(reason: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(strict=True, reason=reason)
 
 
-def _both(plain, codedag, tmp_path, source, *args):
+def _both(plain, codedag, tmp_path, source, *args, command="trace"):
     """(plain, traced): exit code, stdout and stderr of both, without our own lines."""
     (tmp_path / "s.py").write_text(START + textwrap.dedent(source))
-    one, two = plain("s.py", *args), codedag("trace", "-o", tmp_path / "run", "s.py", *args)
+    one = plain("s.py", *args)
+    (tmp_path / "new").is_dir() and (tmp_path / "new").rmdir()
+    two = codedag(command, "-o", tmp_path / "run", "s.py", *args)
     theirs = "".join(line for line in two.stderr.splitlines(True) if not line.startswith("codedag: "))
     return (one.returncode, one.stdout, one.stderr), (two.returncode, two.stdout, theirs)
 
@@ -105,21 +107,55 @@ def test_program_does_not_notice(plain, codedag, tmp_path, name):
     assert two == one
 
 
+@pytest.mark.parametrize("command", ["trace", "run"])
+def test_not_even_builtins_are_needed_to_leave_as_the_program_did(plain, codedag, tmp_path, command):
+    one, two = _both(plain, codedag, tmp_path, "import builtins\nbuiltins.isinstance = None", command=command)
+    assert two == one
+
+
+MOCKED = ("stat", "open", "write", "getpid")
 #: Whatever goes wrong on our side after the program, its exit code is its own.
 OURS_FAILS = {
     "no temporary files": "import tempfile\ntempfile.mkstemp = None",
     "os.path.join replaced": "import os\nos.path.join = None",
     "no more open files": "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))",
     "another user": "import os\nif os.geteuid() == 0: os.setuid(65534)\nelse: import tempfile; tempfile.mkstemp = None",
+    "another root": "import os\nif os.geteuid() == 0: os.mkdir('new'); os.chroot('new')",
+    "no imports": "import sys\nsys.meta_path = sys.path = None",
+    **{
+        f"os.{name} replaced": f"import os\nos.{name} = None" for name in ("replace", "stat", "open", "write", "getpid")
+    },
+    **{
+        f"os.{name} mocked": f"import os\nos.{name} = lambda *a, **k: 7" for name in ("stat", "open", "write", "getpid")
+    },
+    "open replaced": "import builtins, io\nbuiltins.open = io.open = None",
+    "clocks replaced": "import time\ntime.perf_counter = time.time = time.perf_counter_ns = None",
+    "signals replaced": "import os, signal\nsignal.getsignal = signal.valid_signals = os.path.join = None",
 }
 
 
-@_open("a failure while the run is concluded or reported becomes a traceback and exit code 1")
+@pytest.mark.parametrize("command", ["trace", "run"])
 @pytest.mark.parametrize("name", OURS_FAILS)
-def test_our_failure_is_not_the_programs(plain, codedag, tmp_path, name):
+def test_our_failure_is_not_the_programs(plain, codedag, tmp_path, command, name):
     (tmp_path / "run").mkdir(mode=0o700)
-    one, two = _both(plain, codedag, tmp_path, OURS_FAILS[name])
+    one, two = _both(plain, codedag, tmp_path, f"{OURS_FAILS[name]}\nraise SystemExit(9)", command=command)
     assert two == one
+
+
+@pytest.mark.parametrize("name", ["no temporary files", "os.open mocked", "os.getpid mocked", "open replaced"])
+def test_mocks_that_a_program_leaves_do_not_cost_the_run(plain, codedag, tmp_path, name):
+    _both(plain, codedag, tmp_path, OURS_FAILS[name])
+    assert "numpy.sqrt" in json.dumps(json.loads((tmp_path / "run" / "graph.json").read_bytes()))
+    assert json.loads((tmp_path / "run" / "run.json").read_bytes())["status"] == "ok"
+
+
+@pytest.mark.parametrize("name", ["no more open files", "another user"])
+def test_a_run_that_cannot_be_written_is_said(codedag, tmp_path, name):
+    (tmp_path / "run").mkdir(mode=0o700)
+    (tmp_path / "s.py").write_text(START + OURS_FAILS[name])
+    said = codedag("trace", "-o", tmp_path / "run", "s.py").stderr
+    assert "the run could not be written: cannot write" in said
+    assert "codedag: operation " in said  # what was recorded is shown all the same
 
 
 @_open("calls made by a site give no c_call events, so an own profile misses every C function and may be empty")
@@ -157,20 +193,50 @@ def test_expression_too_deep_for_python(plain, codedag, tmp_path):
     assert two == one
 
 
-@_open("-o overwrites a graph.json that is not ours")
-def test_foreign_files_are_not_overwritten(codedag, tmp_path):
+@pytest.mark.parametrize("command", ["trace", "run"])
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"mine/graph.json": '{"my": "graph"}'}, "is not a run"),
+        ({"mine/run.json": '{"format": "mine"}'}, "is not a run"),
+        ({"mine/.hidden": ""}, "is not a run"),
+        ({"mine": "text"}, "is a file"),
+    ],
+    ids=["graph", "run", "hidden", "file"],
+)
+def test_foreign_files_are_not_touched(codedag, tmp_path, command, files, words):
     (tmp_path / "s.py").write_text(START)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "graph.json").write_text('{"my": "graph"}')
-    codedag("trace", "-o", tmp_path / "mine", "s.py")
-    assert (tmp_path / "mine" / "graph.json").read_text() == '{"my": "graph"}'
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    done = codedag(command, "-o", "mine", "s.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert "Name a new or an empty directory" in done.stderr
+    left = {str(p.relative_to(tmp_path)): p.read_text() for p in tmp_path.rglob("*") if p.is_file()}
+    assert left == {"s.py": START, **files}
 
 
-@_open("an empty -o writes the run into the working directory")
-def test_empty_output_is_refused(codedag, tmp_path):
+@pytest.mark.parametrize("command", ["trace", "run"])
+def test_empty_output_is_refused(codedag, tmp_path, command):
     (tmp_path / "s.py").write_text(START)
-    assert codedag("trace", "-o", "", "s.py").returncode == 2
-    assert not (tmp_path / "graph.json").exists()
+    done = codedag(command, "-o", "", "s.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "empty" in done.stderr
+    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == ["s.py"]
+
+
+def test_an_earlier_run_is_replaced_whole(codedag, tmp_path):
+    (tmp_path / "s.py").write_text(START)
+    assert codedag("run", "-o", "run", "s.py").returncode == 0
+    (tmp_path / "run" / "records").mkdir()
+    (tmp_path / "run" / "records" / "1.json").write_text("{}")
+    (tmp_path / "run" / "picture.svg").write_text("mine")
+    assert (tmp_path / "run" / "report.json").exists()
+    assert codedag("trace", "-o", "run", "s.py").returncode == 0
+    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == [
+        "costs.json", "graph.json", "picture.svg", "run.json",
+    ]  # fmt: skip
 
 
 @_open("workers that a pool replaces or terminates lose what they did last, and nothing says so")
@@ -194,41 +260,77 @@ def test_leaving_without_ceremony_keeps_the_graph(codedag, tmp_path, end):
     assert "numpy.sqrt" in codedag("view", tmp_path / "run").stdout
 
 
-@_open("a run whose graph could not be written is shown as a program that did not get to its end")
 def test_view_says_that_the_graph_was_not_written(plain, codedag, tmp_path):
     _both(plain, codedag, tmp_path, SAME["disk full"])
-    assert "did not get to its end" not in codedag("view", tmp_path / "run").stdout
+    shown = codedag("view", tmp_path / "run").stdout
+    assert "did not get to its end" not in shown
+    assert "or the run could not be written when it ended" in shown
+    assert "next: codedag trace s.py\n" in shown
 
 
-@_open("code that another tool loads is passed over in silence")
-@pytest.mark.parametrize("how", ["pytest", "exec", "profiler"])
+def test_view_says_that_the_graph_is_missing(plain, codedag, tmp_path):
+    _both(plain, codedag, tmp_path, "")
+    (tmp_path / "run" / "graph.json").unlink()
+    shown = codedag("view", tmp_path / "run").stdout
+    assert "no graph: graph.json could not be written when the program ended, or was removed since" in shown
+    assert "removed since" in json.loads(codedag("view", tmp_path / "run", "--json").stdout)["no_graph"]
+
+
+@pytest.mark.parametrize("how", ["pytest", "exec", "profiler", "runpy"])
 def test_code_that_was_not_looked_into_is_named(codedag, tmp_path, how):
     (tmp_path / "test_s.py").write_text(START + "def test_a(): assert np.exp(x).sum() > 0\n")
     (tmp_path / "s.py").write_text("exec(compile(open('test_s.py').read(), 'test_s.py', 'exec'))\n")
+    (tmp_path / "r.py").write_text("import runpy\nkept = runpy.run_path('test_s.py')\n")
     args = {
         "pytest": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_s.py"),
         "exec": ("s.py",),
         "profiler": ("-m", "cProfile", "test_s.py"),
+        "runpy": ("r.py",),
     }
     done = codedag("trace", "-o", tmp_path / "run", *args[how])
     assert done.returncode == 0
     ours = [line for line in done.stderr.splitlines() if line.startswith("codedag: ")]
-    assert any("test_s.py" in line for line in ours)
+    assert any("test_s.py" in line and "looked into" in line for line in ours)
+    if how in ("pytest", "profiler"):
+        assert any(f"`{' '.join(args[how])}`" in line and "--drill PACKAGE" in line for line in ours)
 
 
-@_open("every line of ours begins with `codedag: `, except after a line break in a file name")
+def test_code_that_was_looked_into_is_not_called_passed_over(codedag, tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("from package.part import f\n")
+    (tmp_path / "package" / "part.py").write_text("def f(x): return x + 1\n")
+    (tmp_path / "link.py").symlink_to(tmp_path / "package" / "part.py")
+    (tmp_path / "s.py").write_text(START + "import collections, dataclasses, link, package\nprint(package.f(x))\n")
+    for args in (["s.py"], ["-m", "s"]):
+        assert "looked into" not in codedag("trace", "-o", tmp_path / "run", *args).stderr
+
+
 def test_odd_file_name(codedag, tmp_path):
     (tmp_path / "a\nb.py").write_text(START)
     done = codedag("trace", "-o", tmp_path / "run", "a\nb.py")
     assert all(line.startswith("codedag: ") for line in done.stderr.splitlines())
+    shown = codedag("view", tmp_path / "run").stdout
+    assert shown.startswith("a\\nb.py  (trace, ")
+    assert "  a\\nb.py:" in shown
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@_open("codedag view shows a traceback when its output cannot be written")
-def test_view_into_a_full_device(codedag, tmp_path):
+@pytest.mark.parametrize("command", [["view", "run"], ["view", "run", "--json"], ["doctor"]], ids=" ".join)
+def test_results_into_a_full_device(codedag, tmp_path, command):
     (tmp_path / "s.py").write_text(START)
     codedag("trace", "-o", tmp_path / "run", "s.py")
     with Path("/dev/full").open("w") as full:
-        command = [sys.executable, "-m", "codedag", "view", "run"]
+        command = [sys.executable, "-m", "codedag", *command]
         done = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.startswith("codedag: error: cannot write the output: No space left on device\n")
     assert "Traceback" not in done.stderr
+
+
+def test_results_that_nobody_reads(codedag, tmp_path):
+    (tmp_path / "s.py").write_text(START)
+    codedag("trace", "-o", tmp_path / "run", "s.py")
+    command = [sys.executable, "-m", "codedag", "view", "run"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as view:
+        view.stdout.close()
+        assert view.stderr.read() == b""

@@ -23,6 +23,7 @@ def _texts(path) -> str:
 
 
 def test_a_run_is_drawn(codedag, run, tmp_path):
+    (tmp_path / "out").mkdir()
     said = codedag("view", "run", "--svg", "out/picture.svg")
     assert (said.returncode, said.stderr) == (0, "")
     assert said.stdout.startswith("picture: out/picture.svg (")

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
-import time
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+
+# by name: a program may leave a mock on the modules
+from os import getpid
+from time import perf_counter
 
 from codedag.autopilot.outcome import Outcome, conclude
 from codedag.autopilot.pilot import Pilot
+from codedag.devices.inventory import this_machine
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
+from codedag.instrument.guard import Failed, after
 from codedag.instrument.hook import importing
 from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
 from codedag.ir import Plan
-from codedag.migrate.guard import Failed, attempt
 from codedag.trace.rundir import Keeper
 
 
@@ -28,24 +32,39 @@ class Finished:
     keeper: Keeper
     pilot: Pilot
     failure: str = ""
+    forked: bool = False
 
 
-def run(target: Target, keeper: Keeper, *, observe_only: bool = False, plan: Plan | None = None) -> Finished | Ending:
-    """Runs the program under a pilot; in a forked child that runs to its end, only how it ended."""
+def run(target: Target, keeper: Keeper, *, observe_only: bool = False, plan: Plan | None = None) -> Finished:
+    """Runs the program under a pilot; in a forked child that runs to its end, nothing follows."""
     keeper.begin()
+    process = getpid()
     program = Program([target.root()])
     at_once = os.environ.get("CODEDAG_SYNCHRONOUS", "") not in ("", "0")
     pilot = Pilot(program, observe_only=observe_only, synchronous=at_once, plan=plan)
-    with importing(program):
-        pilot.start()
-        ending = launch.run(target, lambda path, source: program.load(path, source, main=True))
-        ended = time.perf_counter()
-    if not pilot.owns_this_process():
-        return ending
-    outcome = attempt(_conclude, pilot, ended)
+    around = ExitStack()
+    around.enter_context(importing(program))
+    pilot.start()
+    ending = launch.run(target, lambda path, source: program.load(path, source, main=True))
+    ended = perf_counter()
+    if getpid() != process:
+        after(around.close)
+        return Finished(ending, None, keeper, pilot, forked=True)
+    done = after(_finished, keeper, pilot, around, ending, ended)
+    return Finished(ending, None, keeper, pilot, done.reason) if done.__class__ is Failed else done  # type: ignore[return-value]
+
+
+def _finished(keeper: Keeper, pilot: Pilot, around: ExitStack, ending: Ending, ended: float) -> Finished:
+    """What is left to do once the program has ended; whatever fails is said, and the rest is done all the same."""
+    keeper.left("the import hook could not be taken away", after(around.close))
+    outcome = after(_conclude, pilot, ended)
+    keeper.notes += pilot.notes
+    keeper.left("the report could not be made", outcome)
+    if not isinstance(outcome, Failed):
+        _keep(keeper, outcome)
+    keeper.end("ok" if ending.code == 0 else "failed", ending.code)
     if isinstance(outcome, Failed):
         return Finished(ending, None, keeper, pilot, outcome.reason)
-    _keep(keeper, outcome, ending, pilot)
     return Finished(ending, outcome, keeper, pilot)
 
 
@@ -55,11 +74,8 @@ def _conclude(pilot: Pilot, ended: float) -> Outcome:
     return conclude(pilot, ended - pilot.started_at, switched, site_module.native.spent() / 1e9)
 
 
-def _keep(keeper: Keeper, outcome: Outcome, ending: Ending, pilot: Pilot) -> None:
-    from codedag.devices.inventory import this_machine
-
-    machine: Any = attempt(this_machine)
-    keeper.notes += pilot.notes
+def _keep(keeper: Keeper, outcome: Outcome) -> None:
+    machine = after(this_machine)
     keeper.keep(
         outcome.graph,
         outcome.costs,
@@ -67,4 +83,3 @@ def _keep(keeper: Keeper, outcome: Outcome, ending: Ending, pilot: Pilot) -> Non
         outcome.report,
         *([] if isinstance(machine, Failed) else [machine]),
     )
-    keeper.end("ok" if ending.code == 0 else "failed", ending.code)

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from codedag._version import __version__
+from codedag.cli.options import tell
 
 LIBRARIES = ("numpy", "msgspec", "torch", "opencv-python-headless", "pillow", "scipy", "numba")
 
@@ -23,16 +24,16 @@ def command(as_json: bool) -> None:
     """Say which parts of CodeDAG work here, which do not, and what to do about it."""
     facts = _facts()
     if as_json:
-        click.echo(json.dumps(facts))
+        tell(json.dumps(facts))
         return
     for name, value in facts.items():
         if isinstance(value, dict):
-            click.echo(f"{name}:")
+            tell(f"{name}:")
             for key, each in value.items():
-                click.echo(f"  {key}: {each}")
+                tell(f"  {key}: {each}")
         else:
-            click.echo(f"{name}: {value}")
-    click.echo("next: codedag run SCRIPT")
+            tell(f"{name}: {value}")
+    tell("next: codedag run SCRIPT")
 
 
 def _facts() -> dict[str, object]:

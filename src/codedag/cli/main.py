@@ -71,9 +71,11 @@ def main(args: list[str] | None = None) -> None:
         error.show()
         sys.exit(2)
     except CodedagError as error:
-        click.echo(f"codedag: error: {error.message}", err=True)
+        from codedag.cli.options import shown
+
+        click.echo(f"codedag: error: {shown(error.message)}", err=True)
         if error.hint:
-            click.echo(f"  {error.hint}", err=True)
+            click.echo(f"  {shown(error.hint)}", err=True)
         click.echo(f"  ({DOCS}#{error.slug})", err=True)
         sys.exit(error.exit_code)
     if callable(leave):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from os import write  # by name: a program may leave a mock on the module
+from typing import Any, ParamSpec, TypeVar
 
 import click
 
+from codedag.instrument.guard import Failed, after
 from codedag.instrument.launch import Target
+from codedag.ir.errors import CannotWrite
 
+P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: Everything after the script belongs to it: click must not look for its own options there.
@@ -20,6 +25,12 @@ def program_arguments(function: F) -> F:
     """Adds `[-m] SCRIPT [ARGS]...` to a command."""
     function = click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]...")(function)
     return click.option("-m", "module", is_flag=True, help="Run a module, as `python -m` does.")(function)
+
+
+def output_option(function: F) -> F:
+    """Adds `-o RUN` to a command."""
+    text = "Write the run to this directory: a new or an empty one, or that of an earlier run, which is replaced."
+    return click.option("-o", "--output", metavar="RUN", help=text)(function)
 
 
 def target_of(module: bool, arguments: tuple[str, ...]) -> Target:
@@ -36,6 +47,13 @@ def is_disabled() -> bool:
     return os.environ.get("CODEDAG_DISABLE", "") not in ("", "0")
 
 
+def conclude(context: click.Context, report: Callable[P, None], /, *args: P.args, **keywords: P.kwargs) -> None:
+    """Reports once the program has ended; if that fails, says so, since it changes nothing for the program."""
+    done = after(report, *args, **keywords)
+    if done.__class__ is Failed:
+        after(say, context, f"the report could not be made: {done.reason}; the program itself was not affected")
+
+
 def say(context: click.Context, *lines: str) -> None:
     """Prints our own words to the stderr that we were started with, unless told to be quiet.
 
@@ -44,9 +62,26 @@ def say(context: click.Context, *lines: str) -> None:
     if _words is None or (context.obj or {}).get("quiet"):
         return
     try:
-        os.write(_words, "".join(f"codedag: {line}\n" for line in lines).encode(errors="backslashreplace"))
+        write(_words, "".join(f"codedag: {shown(line)}\n" for line in lines).encode(errors="backslashreplace"))
     except OSError:
         return
+
+
+def tell(*lines: str) -> None:
+    """Prints results to stdout; one that cannot be written to is an error, one that nobody reads any more is an end."""
+    try:
+        click.echo("".join(f"{shown(line)}\n" for line in lines), nl=False)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python would try again, and complain, when it ends
+        if error.errno == errno.EPIPE:
+            raise SystemExit(1) from None
+        why = error.strerror or str(error)
+        raise CannotWrite(f"cannot write the output: {why}", hint="Send it to another place.") from error
+
+
+def shown(line: str) -> str:
+    """A line as it can be printed: line breaks and control characters, of a file name say, are escaped."""
+    return line if line.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
 def _own_stderr() -> int | None:

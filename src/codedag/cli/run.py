@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 import click
 
-from codedag.cli.options import PROGRAM_SETTINGS, is_disabled, program_arguments, say, target_of
+from codedag.cli.options import (
+    PROGRAM_SETTINGS,
+    conclude,
+    is_disabled,
+    output_option,
+    program_arguments,
+    say,
+    target_of,
+)
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
 
@@ -16,7 +26,7 @@ from codedag.instrument import sites as site_module
     "--plan", "plan_file", metavar="FILE", help="Apply a saved plan.json from the start instead of observing."
 )
 @click.option("--observe-only", is_flag=True, help="Observe and report, change nothing.")
-@click.option("-o", "--output", metavar="RUN", help="Write the run to this directory.")
+@output_option
 @program_arguments
 @click.pass_context
 def command(
@@ -34,6 +44,8 @@ def command(
     target = target_of(module, arguments)
     if is_disabled():
         return launch.run(target, lambda path, source: compile(source, path, "exec", dont_inherit=True)).leave
+    # what is needed after the program is loaded before it: it may leave nothing to load from
+    import codedag.view.summary  # noqa: F401
     from codedag.autopilot import session
     from codedag.ir import Plan, load
     from codedag.trace.rundir import Keeper
@@ -44,9 +56,7 @@ def command(
         say(ctx, f"note: the plain-Python recorder is in use: {site_module.why_twin}")
     keeper = Keeper("run", target, output)
     finished = session.run(target, keeper, observe_only=observe_only, plan=plan)
-    if isinstance(finished, launch.Ending):
-        return finished.leave
-    _report(ctx, finished)
+    conclude(ctx, _report, ctx, finished)
     return finished.ending.leave
 
 
@@ -55,11 +65,13 @@ def _report(ctx: click.Context, finished: object) -> None:
     from codedag.view.summary import five_lines
 
     assert isinstance(finished, Finished)
+    if finished.forked:
+        return
     if finished.outcome is None:
-        say(ctx, f"the report could not be made ({finished.failure}); the program itself was not affected")
+        say(ctx, f"the report could not be made: {finished.failure}; the program itself was not affected")
         return
     place = f"not written ({finished.keeper.broken})" if finished.keeper.broken else str(finished.keeper.path)
     outcome = finished.outcome
-    say(ctx, *five_lines(outcome.report, outcome.since_switch(), place), *finished.pilot.notes)
+    say(ctx, *five_lines(outcome.report, outcome.since_switch(), place), *finished.keeper.notes)
     if not finished.keeper.broken:
-        say(ctx, f"next: codedag view {place}")
+        say(ctx, f"next: codedag view {quote(place)}")

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
-from codedag.cli.options import PROGRAM_SETTINGS, F, is_disabled, program_arguments, say, target_of
+from codedag.cli.options import (
+    PROGRAM_SETTINGS,
+    F,
+    conclude,
+    is_disabled,
+    output_option,
+    program_arguments,
+    say,
+    target_of,
+)
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
 
@@ -23,7 +33,7 @@ def _several(flag: str, name: str, metavar: str, text: str) -> Callable[[F], F]:
 @click.command(
     "trace", context_settings=PROGRAM_SETTINGS, short_help="Run a program and record its dataflow, times and bytes."
 )
-@click.option("-o", "--output", metavar="RUN", help="Write the run to this directory.")
+@output_option
 @_several("--drill", "drill", "PACKAGE", "Look into this installed package too.")
 @_several("--include", "include", "MODULE", "Look only into modules of this name or pattern.")
 @_several("--exclude", "exclude", "MODULE", "Do not look into modules of this name or pattern.")
@@ -47,6 +57,8 @@ def command(
     target = target_of(module, arguments)
     if is_disabled():
         return launch.run(target, lambda path, source: compile(source, path, "exec", dont_inherit=True)).leave
+    # what is needed after the program is loaded before it: it may leave nothing to load from
+    import codedag.view.text  # noqa: F401
     from codedag.instrument.program import Program
     from codedag.instrument.selection import FilterConfig
     from codedag.trace.rundir import Keeper
@@ -57,17 +69,18 @@ def command(
     keeper = Keeper("trace", target, output)
     program = Program([target.root()], drill, FilterConfig(include, exclude, function, no_function))
     traced = trace(target, keeper, program=program, max_depth=max_depth or 0, memory=memory)
-    if isinstance(traced, launch.Ending):
-        return traced.leave
-    _report(ctx, keeper, traced)
+    conclude(ctx, _report, ctx, keeper, traced)
     return traced.ending.leave
 
 
 def _report(ctx: click.Context, keeper: Keeper, traced: Traced) -> None:
     from codedag.view.text import floor, hottest
 
-    say(ctx, *hottest(traced.graph, 10, floor(traced)), *keeper.notes)
-    if keeper.broken:
-        say(ctx, f"the run was not written ({keeper.broken})")
+    if traced.forked:
+        return
+    table = [] if traced.graph is None else hottest(traced.graph, 10, floor(traced))
+    say(ctx, *table, *keeper.notes)
+    if broken := traced.failure or keeper.broken:
+        say(ctx, f"the run could not be written: {broken}; the program itself was not affected")
     else:
-        say(ctx, f"run directory: {keeper.path}", f"next: codedag view {keeper.path}")
+        say(ctx, f"run directory: {keeper.path}", f"next: codedag view {quote(str(keeper.path))}")

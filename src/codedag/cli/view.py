@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import threading
 from dataclasses import astuple
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
+from codedag.cli.options import shown as shown_text
+from codedag.cli.options import tell
+from codedag.ir.errors import CannotWrite
+
 if TYPE_CHECKING:
-    from codedag.ir import Graph, RunDirectory
+    from codedag.ir import Graph, RunDirectory, RunInfo
 
 
 # A picture of a million operations takes some seconds; before this nobody wonders.
@@ -21,7 +27,7 @@ PATIENCE_SECONDS = 2.0
 
 @click.command("view", short_help="Show a run: hottest operations, changes, a picture.")
 @click.argument("run")
-@click.option("--most", default=20, show_default=True, help="How many operations to show.")
+@click.option("--most", type=click.IntRange(1), default=20, show_default=True, help="How many operations to show.")
 @click.option("--svg", metavar="FILE", help="Draw the dataflow graph to this file instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 @click.pass_context
@@ -36,13 +42,24 @@ def command(ctx: click.Context, run: str, most: int, svg: str | None, as_json: b
     found = load(run)
     if not isinstance(found, RunDirectory):
         raise click.UsageError(f"{run} is a file; name the run directory that holds it.")
+    if svg:
+        _check_place(svg)
     drawn = _draw(found, svg, quiet=as_json or ctx.obj["quiet"]) if svg else {}
     if as_json:
-        click.echo(json.dumps({**_facts(found, most), **drawn}))
+        tell(json.dumps({**_facts(found, most), **drawn}))
     elif svg:
-        click.echo(f"picture: {svg} ({drawn['svg_boxes']} boxes)\nnext: open it in a browser, or codedag view {run}")
+        tell(
+            f"picture: {svg} ({drawn['svg_boxes']} boxes)", f"next: open it in a browser, or codedag view {quote(run)}"
+        )
     else:
         _show(found, most)
+
+
+def _check_place(file: str) -> None:
+    """Raises if the picture cannot be put there, before it is drawn; directories are not made."""
+    folder = Path(file).absolute().parent
+    if not folder.is_dir():
+        raise CannotWrite(f"cannot write {file}: there is no directory {folder}", hint="Make it, or name another file.")
 
 
 def _show(found: RunDirectory, most: int) -> None:
@@ -50,23 +67,34 @@ def _show(found: RunDirectory, most: int) -> None:
     from codedag.view import text
 
     info = found.run
-    click.echo(f"{' '.join(info.argv)}  ({info.command}, {info.started}, {_status(info.status)})")
+    tell(f"{' '.join(info.argv)}  ({info.command}, {info.started}, {_status(info.status)})")
     graph = _graph(found)
     if graph is not None:
         _show_operations(graph, most, text.floor(info))
     else:
-        click.echo("no graph: the program did not get to its end")
-    for note in info.notes:
-        click.echo(f"note: {note}")
-    lines = []
+        tell(f"no graph: {_why_no_graph(info)}")
+    tell(*(f"note: {note}" for note in info.notes))
     if found.has("report"):
-        lines += ["", *text.report(found.report)]
+        tell("", *text.report(found.report))
     if found.has("plan") and found.plan.moves:
-        plan = found.path / "plan.json"
-        lines += ["", *text.moves(found.plan), "", f"next: codedag run --plan {plan} {' '.join(info.argv)}"]
-    else:
-        lines += ["", f"next: codedag run {' '.join(info.argv)}"]
-    click.echo("\n".join(lines))
+        tell("", *text.moves(found.plan))
+    tell("", f"next: {_next(found)}")
+
+
+def _next(found: RunDirectory) -> str:
+    """The command that one would give next: a trace that was cut short is made again."""
+    program = shlex.join(found.run.argv)
+    if found.has("plan") and found.plan.moves:
+        return f"codedag run --plan {quote(str(found.path / 'plan.json'))} {program}"
+    if found.run.command == "trace" and (found.run.status == "running" or not found.has("graph")):
+        return f"codedag trace {program}"
+    return f"codedag run {program}"
+
+
+def _why_no_graph(info: RunInfo) -> str:
+    if info.status == "running":
+        return "the program still runs, was killed, or the run could not be written when it ended"
+    return "graph.json could not be written when the program ended, or was removed since"
 
 
 def _graph(found: RunDirectory) -> Graph | None:
@@ -77,7 +105,8 @@ def _graph(found: RunDirectory) -> Graph | None:
 
     graph = recovered(found.path)
     if graph is not None:
-        click.echo("codedag: the run did not get to its end: this is what was recorded until shortly before", err=True)
+        why = "the run did not get to its end" if found.run.status == "running" else "the graph was not written"
+        click.echo(f"codedag: {why}: this is what was recorded until shortly before", err=True)
     return graph
 
 
@@ -86,13 +115,14 @@ def _draw(found: RunDirectory, file: str, quiet: bool) -> dict[str, object]:
     from codedag.ir import write_atomically
     from codedag.view.svg import drawing
 
-    graph = _graph(found) or found.graph
+    graph = _graph(found)
+    graph = found.graph if graph is None else graph
     note = threading.Timer(PATIENCE_SECONDS, _still_drawing, (len(graph),))
     note.daemon = True
     if not quiet:
         note.start()
     try:
-        made = drawing(graph, title=" ".join(Path(word).name for word in found.run.argv[:1]))
+        made = drawing(graph, title=Path(found.run.script or found.run.argv[0]).name)
         write_atomically(Path(file), made.svg.encode())
     finally:
         note.cancel()
@@ -108,7 +138,7 @@ def _show_operations(graph: Graph, most: int, floor_seconds: float) -> None:
     from codedag.view import text
 
     if not sys.stdout.isatty() or not len(graph):
-        click.echo("\n".join(text.hottest(graph, most, floor_seconds)))
+        tell(*text.hottest(graph, most, floor_seconds))
         return
     from rich.console import Console
     from rich.table import Table
@@ -122,7 +152,7 @@ def _show_operations(graph: Graph, most: int, floor_seconds: float) -> None:
         left = heading in ("operation", "where")
         table.add_column(heading, justify="left" if left else "right", no_wrap=not left, overflow="fold")
     for op in lines:
-        table.add_row(*(Text(astuple(op)[at]) for at in shown))
+        table.add_row(*(Text(shown_text(astuple(op)[at])) for at in shown))
     console = Console()
     console.print(table)
     for line in text.below(text.ranking(graph, most, floor_seconds), floor_seconds):
@@ -140,14 +170,16 @@ def _facts(found: RunDirectory, most: int) -> dict[str, object]:
 
     facts: dict[str, object] = {"run": msgspec.to_builtins(found.run)}
     graph = _graph(found)
-    if graph is not None:
+    if graph is None:
+        facts["no_graph"] = _why_no_graph(found.run)
+    else:
         floor = text.floor(found.run)
         ranked, ops = text.ranking(graph, most, floor), graph.ops
         facts["hottest"] = [
             {**msgspec.to_builtins(ops[row]), "share": ops[row].self_seconds / ranked.total_seconds, "which": which}
             for row, which in zip(ranked.rows, ranked.which, strict=True)
         ]
-        facts["not_ranked"] = {"count": ranked.too_fast, "faster_than_seconds": floor}
+        facts["not_ranked"] = {"count": ranked.too_fast, "faster_than_seconds": floor, "shown": ranked.doubtful}
     if found.has("report"):
         facts["report"] = msgspec.to_builtins(found.report)
     if found.has("plan"):

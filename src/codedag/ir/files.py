@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable
+
+# By name: a program that has ended may have left mocks on the modules.
+from io import BufferedWriter, FileIO
+from os import chmod, makedirs, replace, unlink, urandom
+from os import open as open_descriptor
 from pathlib import Path
 
 from codedag.ir.errors import CannotWrite
 
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
-def write_atomically(path: Path, chunks: bytes | Iterable[bytes]) -> None:
-    """Writes through a temporary neighbour and a rename; raises CannotWrite and leaves nothing behind."""
+
+def write_atomically(path: Path, chunks: bytes | Iterable[bytes], *, parents: bool = True) -> None:
+    """Writes through a temporary neighbour and a rename; raises CannotWrite and leaves nothing behind.
+
+    With `parents`, the directories that lead there are made.
+    """
     parts = (chunks,) if isinstance(chunks, bytes) else chunks
     temporary = ""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as out:
+        if parents:
+            makedirs(path.parent, exist_ok=True)  # noqa: PTH103
+        neighbour = f"{path.parent}{os.sep}.{path.name}.{urandom(6).hex()}"
+        handle, temporary = open_descriptor(neighbour, _NEW, 0o600), neighbour
+        with BufferedWriter(FileIO(handle, "wb")) as out:
             for part in parts:
                 out.write(part)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
+        chmod(temporary, 0o644)  # noqa: PTH101
+        replace(temporary, path)  # noqa: PTH105
     except OSError as error:
         _forget(temporary)
         raise CannotWrite(
@@ -36,6 +47,6 @@ def write_atomically(path: Path, chunks: bytes | Iterable[bytes]) -> None:
 def _forget(temporary: str) -> None:
     if temporary:
         try:
-            Path(temporary).unlink()
+            unlink(temporary)  # noqa: PTH108
         except OSError:
             pass

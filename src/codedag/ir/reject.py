@@ -76,7 +76,8 @@ def check_header(kind: str, key: str, raw: bytes) -> None:
     if key == "format" and value != f"codedag/{kind}":
         raise Unreadable(f"expected `codedag/{kind}`, got `{_short(value)}`", field=key, hint=NOT_OURS)
     if key == "version" and (value != VERSION or value is True):
-        raise Unreadable(f"this CodeDAG reads version {VERSION}, got `{_short(value)}`", field=key, hint=OTHER_VERSION)
+        got = f"the text `{_short(value)}`, not a number" if isinstance(value, str) else f"`{_short(value)}`"
+        raise Unreadable(f"this CodeDAG reads version {VERSION}, got {got}", field=key, hint=OTHER_VERSION)
 
 
 def _short(value: object) -> str:

@@ -9,15 +9,22 @@ import platform
 import re
 import sys
 import uuid
+from os import stat  # by name: a program may leave a mock on the module
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from codedag._version import __version__
+from codedag.instrument.guard import Failed, after
 from codedag.instrument.launch import Target
-from codedag.ir import CodedagError, Graph, RunInfo, data_dir, save
+from codedag.ir import BadFile, CannotWrite, CodedagError, Graph, RunInfo, data_dir, load, save
 from codedag.ir.costs import CostTable
 from codedag.ir.machine import Machine
 from codedag.ir.plan import Plan
 from codedag.ir.report import Report
+from codedag.ir.store import FILE_NAMES
+
+_ANOTHER = "Name a new or an empty directory, or that of an earlier run, which is then replaced."
 
 _REPORTED = (
     "numpy",
@@ -36,13 +43,17 @@ class Keeper:
     """Writes the files of one run; what cannot be written becomes a note and never disturbs the program."""
 
     def __init__(self, command: str, target: Target, directory: str | None, started: str = "") -> None:
+        if directory == "":
+            raise CannotWrite("the name of the run directory is empty", hint=_ANOTHER)
         self.asked = directory is not None
         self.path = Path(directory).absolute() if directory is not None else _new_directory(target)
         self.notes: list[str] = []
         self.broken = ""
+        self._begun = False
+        self._under = _root()
         self._info = RunInfo(
             command=command,
-            argv=[target.name, *target.args],
+            argv=[*(["-m"] if target.module else []), target.name, *target.args],
             cwd=os.getcwd(),
             versions=_versions(),
             status="running",
@@ -50,14 +61,31 @@ class Keeper:
             script=target.name,
         )
 
+    @property
+    def home(self) -> str:
+        """The directory in which the program was started."""
+        return self._info.cwd
+
     def begin(self) -> None:
-        """Makes the directory; raises only if the user named it, since then it was asked for."""
+        """Makes the directory; raises only if the user named it, since then it was asked for.
+
+        Files of an earlier run that is there are taken away: what this run does not write must not look like its own.
+        """
         try:
+            if self.asked:
+                _refuse_foreign(self.path)
             save(self._info, self.path / "run.json")
+            self._begun = True
+            _clear(self.path)
         except CodedagError as error:
             if self.asked:
                 raise
             self.broken = error.message
+
+    def left(self, what: str, done: object) -> None:
+        """Notes that something which is done once the program has ended did not work."""
+        if isinstance(done, Failed):
+            self.notes.append(f"{what}: {done.reason}")
 
     def keep(self, *things: Graph | CostTable | Machine | Plan | Report) -> None:
         """Writes some of graph.json, costs.json, machine.json, plan.json and report.json."""
@@ -68,22 +96,58 @@ class Keeper:
             )
 
     def end(self, status: str, exit_code: int, recorder_seconds: float = 0.0) -> None:
-        """Writes how the run ended."""
-        import msgspec
-
-        done = msgspec.structs.replace(
-            self._info, status=status, exit_code=exit_code, notes=self.notes, versions=_versions(),
-            recorder_seconds=recorder_seconds,
+        """Writes how the run ended, also if another file could not be written."""
+        versions = after(_versions)
+        notes = [*self.notes, f"the run could not be written: {self.broken}"] if self.broken else self.notes
+        done = replace(
+            self._info, status=status, exit_code=exit_code, notes=notes, recorder_seconds=recorder_seconds,
+            versions=self._info.versions if isinstance(versions, Failed) else versions,
         )  # fmt: skip
         self._save(done, "run.json")
 
     def _save(self, thing: Graph | CostTable | Machine | Plan | Report | RunInfo, name: str) -> None:
-        if self.broken:
+        if not self._begun:
             return
-        try:
-            save(thing, self.path / name)
-        except CodedagError as error:
-            self.broken = error.message
+        done = after(self._write, thing, name)
+        if isinstance(done, Failed):
+            self.broken = self.broken or done.reason
+
+    def _write(self, thing: Graph | CostTable | Machine | Plan | Report | RunInfo, name: str) -> None:
+        if _root() != self._under:
+            raise CannotWrite("the program has changed its root directory")
+        save(thing, self.path / name)
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Raises if something is there that is not a run: its files are not ours to replace."""
+    try:
+        if not path.exists():
+            return
+        if not path.is_dir():
+            raise CannotWrite(f"{path} is a file, and a run is a directory", hint=_ANOTHER)
+        if any(path.iterdir()):
+            load(path / "run.json", "run")
+    except BadFile as error:
+        raise CannotWrite(f"{path} holds other files and is not a run ({error.message})", hint=_ANOTHER) from error
+    except OSError as error:
+        raise CannotWrite(f"cannot write {path}: {error.strerror or error}", hint=_ANOTHER) from error
+
+
+def _clear(path: Path) -> None:
+    """Removes what an earlier run left; files that no run writes stay."""
+    try:
+        for name in set(FILE_NAMES.values()) - {"run.json"}:
+            (path / name).unlink(missing_ok=True)
+        for record in (path / "records").glob("*.json"):
+            record.unlink(missing_ok=True)
+    except OSError as error:
+        raise CannotWrite(f"cannot replace the run {path}: {error.strerror or error}", hint=_ANOTHER) from error
+
+
+def _root() -> tuple[int, int]:
+    """What tells the root directory of this process from others."""
+    found = stat("/")  # noqa: PTH116
+    return found.st_dev, found.st_ino
 
 
 def _new_directory(target: Target) -> Path:

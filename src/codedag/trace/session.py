@@ -2,87 +2,110 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from os import getpid  # by name: a program may leave a mock on the module
 from pathlib import Path
 
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
+from codedag.instrument.guard import Failed, after
 from codedag.instrument.hook import importing
 from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
 from codedag.ir import Graph
-from codedag.trace.gathered import shown_path
+from codedag.trace.gathered import Gathered
 from codedag.trace.processes import Family
 from codedag.trace.recorder import Recorder
 from codedag.trace.rundir import Keeper
-
-MOST_PLAIN = 3  # files that are named in the notes
+from codedag.trace.unseen import not_looked_into
 
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A program that has ended, and its graph."""
+    """A program that has ended, and its graph; None if it could not be made, or in a forked child."""
 
     ending: Ending
-    graph: Graph
-    recorder_seconds: float
+    graph: Graph | None = None
+    recorder_seconds: float = 0.0
+    failure: str = ""
+    forked: bool = False
 
 
 def trace(
     target: Target, keeper: Keeper, *, program: Program | None = None, max_depth: int = 0, memory: bool = False
-) -> Traced | Ending:
-    """Runs the program, records its graph and writes it; in a forked child that runs to its end, only how it ended."""
+) -> Traced:
+    """Runs the program, records its graph and writes it; a forked child that runs to its end only keeps its records."""
     keeper.begin()
-    process = os.getpid()
+    process = getpid()
     program = program or Program([target.root()])
+    program.where.hold(str(target.root() / "any.py"))  # loads what this asks: afterwards it may be out of reach
     family = Family(program, Recorder(program.names), keeper.path / "records", max_depth)
-    with importing(program), _measuring(memory):
-        family.start()
-        ending = launch.run(target, lambda path, source: program.load(path, source, main=True))
-        site_module.native.stop()
-    if os.getpid() != process:
-        family.keep_last()
-        return ending
-    family.stop()
-    failure = site_module.native.failure()
-    if failure:
-        keeper.notes.append(f"recording ended early: {failure}")
+    around = ExitStack()
+    around.enter_context(importing(program))
+    around.enter_context(_measuring(memory))
+    family.start()
+    ending = launch.run(target, lambda path, source: program.load(path, source, main=True))
+    if getpid() != process:
+        after(_forked, family, around)
+        return Traced(ending, forked=True)
     if memory:
         keeper.notes.append("peak bytes were measured, which takes time: the times of this run are too long")
-    program.restore()
-    return _concluded(keeper, family, ending)
+    done = after(_concluded, keeper, family, around, target, ending)
+    return Traced(ending, failure=done.reason) if done.__class__ is Failed else done  # type: ignore[return-value]
 
 
-def _concluded(keeper: Keeper, family: Family, ending: Ending) -> Traced:
-    gathered, notes = family.joined()
-    keeper.notes += [*notes, *_left_out(family)]
-    graph = gathered.graph()
-    keeper.keep(graph, gathered.costs())
+def _forked(family: Family, around: ExitStack) -> None:
+    site_module.native.stop()
+    family.keep_last()
+    around.close()
+
+
+def _concluded(keeper: Keeper, family: Family, around: ExitStack, target: Target, ending: Ending) -> Traced:
+    """What is left to do once the program has ended; whatever fails is said, and the rest is done all the same."""
+    site_module.native.stop()
+    keeper.left("the import hook could not be taken away", after(around.close))
+    keeper.left("recording could not be ended", after(family.stop))
+    keeper.left("the program's functions could not be given back", after(family.program.restore))
+    gathered = _joined(keeper, family)
+    graph, costs = after(gathered.graph), after(gathered.costs)
+    keeper.left("the graph could not be made", graph)
+    keeper.left("what was not looked into could not be found", after(_left_out, keeper, family, target))
+    keeper.keep(*(made for made in (graph, costs) if not isinstance(made, Failed)))
     each = recorder_seconds()
     keeper.end("ok" if ending.code == 0 else "failed", ending.code, recorder_seconds=each)
     if not keeper.broken:
-        shutil.rmtree(keeper.path / "records", ignore_errors=True)
-    return Traced(ending, graph, each)
+        after(shutil.rmtree, keeper.path / "records", ignore_errors=True)
+    return Traced(ending, None if isinstance(graph, Failed) else graph, each)
 
 
-def _left_out(family: Family) -> list[str]:
-    """What was not looked at, or not all the time, as sentences."""
-    found = []
+def _joined(keeper: Keeper, family: Family) -> Gathered:
+    """What all processes recorded; only this one's if the others' records cannot be read."""
+    found = after(family.joined)
+    if not isinstance(found, Failed):
+        keeper.notes += found[1]
+        return found[0]
+    keeper.notes.append(f"the records of other processes could not be read: {found.reason}")
+    own = after(family.recorder.gathered)
+    keeper.left("what was recorded could not be read", own)
+    return Gathered() if isinstance(own, Failed) else own
+
+
+def _left_out(keeper: Keeper, family: Family, target: Target) -> None:
+    """Notes what was not looked at, or not all the time."""
+    failure = site_module.native.failure()
+    if failure:
+        keeper.notes.append(f"recording ended early: {failure}")
     resting = len({(path, owner) for path, owner, _ in family.idle.seen})
     if resting:
-        found.append(f"{resting} functions that moved no data in thousands of calls were not looked at all the time")
-    plain = family.program.left_plain
-    for path, why in list(plain.items())[:MOST_PLAIN]:
-        found.append(f"{shown_path(path)} was not looked into: {why}")
-    if len(plain) > MOST_PLAIN:
-        found.append(f"{len(plain) - MOST_PLAIN} more files were not looked into")
+        keeper.notes.append(
+            f"{resting} functions that moved no data in thousands of calls were not looked at all the time"
+        )
     if family.failure:
-        found.append(f"records could not be kept while the program ran: {family.failure}")
-    return found
+        keeper.notes.append(f"records could not be kept while the program ran: {family.failure}")
+    keeper.notes += not_looked_into(family.program, target, keeper.home)
 
 
 def recorder_seconds() -> float:

@@ -13,6 +13,7 @@ WIDTH = 34
 
 # Below this many times the recorder's own cost per operation, a time says more about the recorder than the program.
 RECORDER_FACTOR = 3
+MOST_DOUBTFUL = 5  # operations that are shown all the same if there are no others
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +34,17 @@ HEADINGS = HotOp("operation", "calls", "self", "share", "out", "peak", "where")
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The rows of the hottest operations, what tells namesakes apart, and how many operations are not among them."""
+    """The rows of the hottest operations, what tells namesakes apart, and how many operations are not among them.
+
+    If all operations are too fast to be measured, some of them are the rows, and these are `doubtful`.
+    """
 
     rows: list[int]
     which: list[str]
     total_seconds: float
     left: int
     too_fast: int
+    doubtful: bool = False
 
 
 def floor(info: object) -> float:
@@ -52,9 +57,11 @@ def ranking(graph: Graph, most: int, floor_seconds: float = 0.0) -> Ranking:
     ops = graph.op_columns
     working = [row for row, kind in enumerate(ops.kind) if kind not in ("region", "source")]
     ranked = [row for row in working if ops.self_seconds[row] >= floor_seconds * ops.count[row]]
-    rows = nsmallest(most, ranked, key=lambda row: (-ops.self_seconds[row], row))
+    doubtful = bool(working) and not ranked
+    chosen, most = (working, min(most, MOST_DOUBTFUL)) if doubtful else (ranked, most)
+    rows = nsmallest(most, chosen, key=lambda row: (-ops.self_seconds[row], row))
     total = sum(ops.self_seconds[row] for row in working) or 1.0
-    return Ranking(rows, _which(graph, rows), total, len(ranked) - len(rows), len(working) - len(ranked))
+    return Ranking(rows, _which(graph, rows), total, len(chosen) - len(rows), len(working) - len(ranked), doubtful)
 
 
 def hot_ops(graph: Graph, most: int, floor_seconds: float = 0.0) -> list[HotOp]:
@@ -131,7 +138,10 @@ def _row(op: HotOp, lines: list[HotOp]) -> str:
 def below(found: Ranking, floor_seconds: float) -> list[str]:
     """The lines below the table: what it does not list, and why."""
     lines = [f"... and {found.left} more"] if found.left else []
-    if found.too_fast:
+    if found.doubtful:
+        fast = f"{floor_seconds * 1e6:.3g} us"
+        lines.append(f"all operations are faster than {fast} (the recorder's own cost): their order may be chance")
+    elif found.too_fast:
         many = "1 operation" if found.too_fast == 1 else f"{found.too_fast} operations"
         verb = "is" if found.too_fast == 1 else "are"
         fast = f"{floor_seconds * 1e6:.3g} us"

@@ -49,6 +49,17 @@ def test_what_is_faster_than_the_recorder_is_not_ranked():
     assert not any("not ranked" in line for line in text.hottest(graph, 10))
 
 
+def test_if_everything_is_faster_than_the_recorder_some_is_shown_and_marked():
+    graph = Graph.build([_op(n, n * 1e-7, line=n + 1) for n in range(8)])
+    lines = text.hottest(graph, 10, floor_seconds=3e-6)
+    assert [line.split()[-1] for line in lines[1:6]] == ["a.py:8", "a.py:7", "a.py:6", "a.py:5", "a.py:4"]
+    assert lines[6:] == [
+        "... and 3 more",
+        "all operations are faster than 3 us (the recorder's own cost): their order may be chance",
+    ]
+    assert len(text.hottest(graph, 2, floor_seconds=3e-6)) == 5
+
+
 def test_a_run_that_says_what_the_recorder_cost_sets_the_bar():
     class Info:
         recorder_seconds = 2e-6
