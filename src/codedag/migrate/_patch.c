@@ -283,52 +283,70 @@ static PyObject *get_layers(PyObject *m, PyObject *stand) {
     return layers ? Py_NewRef(layers) : PyTuple_New(0);
 }
 
-/* Pointers that are looked for: open addressing, never full. */
-typedef struct { void **slots; size_t mask; PyObject *found, *holder; int hit, failed, depth; } Search;
+/* A set of pointers: open addressing, never more than half full. */
+typedef struct { void **slots; size_t mask, used; } Set;
 
-static size_t spot(const Search *s, void *p) {
+static size_t spot(const Set *s, void *p) {
     size_t i = ((size_t)p >> 4) * 0x9E3779B97F4A7C15ull >> 20 & s->mask;
     while (s->slots[i] && s->slots[i] != p) i = (i + 1) & s->mask;
     return i;
 }
-static int wanted(const Search *s, void *p) { return s->slots[spot(s, p)] == p; }
+
+static int make_room(Set *s) {
+    if (s->slots && s->used * 2 <= s->mask) return 0;
+    Set larger = {.mask = s->slots ? s->mask * 2 + 1 : 63, .used = s->used};
+    larger.slots = PyMem_Calloc(larger.mask + 1, sizeof(void *));
+    if (!larger.slots) { PyErr_NoMemory(); return -1; }
+    for (size_t i = 0; s->slots && i <= s->mask; i++)
+        if (s->slots[i]) larger.slots[spot(&larger, s->slots[i])] = s->slots[i];
+    PyMem_Free(s->slots);
+    *s = larger;
+    return 0;
+}
+
+static int has(const Set *s, void *p) { return s->slots && s->slots[spot(s, p)] == p; }
+static int add(Set *s, void *p) {
+    if (make_room(s) < 0) return -1;
+    size_t i = spot(s, p);
+    if (!s->slots[i]) { s->slots[i] = p; s->used++; }
+    return 0;
+}
+
+typedef struct { Set wanted, seen; PyObject *found; int hit, failed, depth; } Search;
+#define SMALL 8 /* looking again costs less than remembering */
 
 static int look(PyObject *object, void *arg);
 static void look_inside(PyObject *object, Search *s) {
-    PyObject *outer = s->holder;
-    int hit = s->hit;
-    s->holder = object;
+    if (s->failed || has(&s->seen, object)) return;
+    int outer = s->hit;
     s->hit = 0;
     s->depth++;
     Py_TYPE(object)->tp_traverse(object, look, s);
     s->depth--;
+    Py_ssize_t size = PyTuple_CheckExact(object) ? PyTuple_GET_SIZE(object) : PyDict_Size(object);
+    if ((s->hit || size > SMALL) && add(&s->seen, object) < 0) s->failed = 1;
     if (s->hit && PyList_Append(s->found, object) < 0) s->failed = 1;
-    s->holder = outer;
-    s->hit = hit;
+    s->hit = outer;
 }
 
 static int look(PyObject *object, void *arg) {
     Search *s = arg;
-    if (wanted(s, object)) s->hit = 1;
+    if (has(&s->wanted, object)) s->hit = 1;
     /* a dict or tuple of objects that the collector does not know is itself unknown to it: only its holder shows it */
     else if ((PyDict_CheckExact(object) || PyTuple_CheckExact(object)) && s->depth < 8 && !PyObject_GC_IsTracked(object))
         look_inside(object, s);
     return 0;
 }
 
-static int prepare(Search *s, PyObject *targets, int originals) {
-    Py_ssize_t n = PyTuple_GET_SIZE(targets);
-    size_t size = 64;
-    while (size < (size_t)n * 4) size *= 2;
-    s->mask = size - 1;
-    s->slots = PyMem_Calloc(size, sizeof(void *));
-    if (!s->slots) { PyErr_NoMemory(); return -1; }
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *t = PyTuple_GET_ITEM(targets, i);
-        if (originals) t = behind(t);
-        s->slots[spot(s, t)] = t;
+static void look_at_all(PyObject *objects, PyObject *targets, Search *s) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(objects) && !s->failed; i++) {
+        PyObject *o = PyList_GET_ITEM(objects, i);
+        traverseproc traverse = Py_TYPE(o)->tp_traverse;
+        if (!traverse || !PyObject_IS_GC(o) || o == targets || o == objects || o == s->found || is_stand(o)) continue;
+        s->hit = 0;
+        traverse(o, look, s);
+        if (s->hit && PyList_Append(s->found, o) < 0) s->failed = 1;
     }
-    return 0;
 }
 
 static PyObject *holders(PyObject *m, PyObject *args) {
@@ -336,17 +354,14 @@ static PyObject *holders(PyObject *m, PyObject *args) {
     int originals;
     if (!PyArg_ParseTuple(args, "O!O!p:holders", &PyList_Type, &objects, &PyTuple_Type, &targets, &originals)) return NULL;
     Search s = {.found = PyList_New(0)};
-    if (!s.found || prepare(&s, targets, originals) < 0) { Py_XDECREF(s.found); return NULL; }
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(objects) && !s.failed; i++) {
-        PyObject *o = PyList_GET_ITEM(objects, i);
-        traverseproc traverse = Py_TYPE(o)->tp_traverse;
-        if (!traverse || o == targets || o == objects || o == s.found || is_stand(o)) continue;
-        s.hit = 0;
-        s.holder = o;
-        traverse(o, look, &s);
-        if (s.hit && PyList_Append(s.found, o) < 0) s.failed = 1;
+    s.failed = !s.found;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(targets) && !s.failed; i++) {
+        PyObject *target = PyTuple_GET_ITEM(targets, i);
+        s.failed = add(&s.wanted, originals ? behind(target) : target) < 0;
     }
-    PyMem_Free(s.slots);
+    if (!s.failed) look_at_all(objects, targets, &s);
+    PyMem_Free(s.wanted.slots);
+    PyMem_Free(s.seen.slots);
     if (s.failed) Py_CLEAR(s.found);
     return s.found;
 }

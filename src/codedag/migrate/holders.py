@@ -84,6 +84,8 @@ class Sweep:
     def run(self, remember: Iterable[int] = ()) -> Sweep:
         """Itself, after the pass; which of the given identities are alive is noted on the way."""
         objects = gc.get_objects()
+        if gc.get_freeze_count():  # what the program froze is not listed; its modules are known all the same
+            objects.extend(filter(None, map(space, list(sys.modules.values()))))
         wanted = set(remember)
         self.alive = {id(one): one for one in objects if id(one) in wanted} if wanted else {}
         found = stand_module.native.holders(objects, self._stands, self.to_stand)

@@ -186,6 +186,8 @@ class Patches:
         new = live is None
         if live is None:
             live = _state.live[id(patch.original)] = _Live(stands.make(patch.original))
+        if patch.guarded is not None:
+            attempt(patch.guarded.substitution.original)  # it remembers the function, which soon is not found by name
         native = stands.native
         native.set_layers(live.stand, (*native.layers(live.stand), patch.layer))
         self.applied.append(patch)

@@ -144,6 +144,44 @@ def test_dicts_and_tuples_that_the_collector_does_not_know():
     assert all(one is original for one in (table["f"], nested["a"]["f"], pair[0], keep[2][0]))
 
 
+def test_a_large_dict_that_many_objects_share_is_looked_at_once():
+    words = {str(number): number for number in range(100_000)}
+    words["f"] = numpy.clip
+    tokens = [types.SimpleNamespace(words=words) for _ in range(20_000)]
+    assert not gc.is_tracked(words)
+    patches = Patches(Patch(numpy.clip, lambda *args: "replaced"))
+    report = patches.apply()
+    assert tokens[0].words["f"]() == "replaced"
+    assert len([edit for edit in report.edits if edit.key == "f"]) == 1
+    patches.restore()
+
+
+def test_what_the_program_froze_is_reached_in_modules(library):
+    gc.freeze()
+    try:
+        with Patches(Patch(library.f, lambda x: "replaced")):
+            assert library.g(1) == "replaced"
+    finally:
+        gc.unfreeze()
+    assert library.g(1) == 2
+
+
+def test_functions_of_the_same_name_have_counts_and_journals_of_their_own():
+    made = [fresh("def f(x): return x\ndef g(x): return f(x)", module=f"library_{number}") for number in range(2)]
+    for one in made:
+        one.f.__module__ = "same"
+    sets = [Patches(Patch(one.f, lambda x: "replaced")) for one in made]
+    for patches in sets:
+        patches.apply()
+    assert [edit.where for edit in sets[0].journal] == ["library_0"]
+    assert [edit.where for edit in sets[1].journal] == ["library_1"]
+    sets[0].restore()
+    assert (made[0].g(1), made[1].g(1)) == (1, "replaced")
+    sets[1].restore()
+    for one in made:
+        sys.modules.pop(one.__name__)
+
+
 def test_a_second_apply_and_a_second_restore_do_nothing(library):
     patches = Patches(Patch(library.f, lambda x: "replaced"))
     assert len(patches.apply()) > 0

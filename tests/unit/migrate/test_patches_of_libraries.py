@@ -243,13 +243,16 @@ WRAPS = {
 }
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    shapes=st.lists(st.lists(st.sampled_from(sorted(WRAPS)), min_size=1, max_size=4), min_size=1, max_size=12),
-    late=st.integers(0, 12),
-    collect=st.booleans(),
-)
-def test_after_restore_every_random_holder_has_the_original(shapes, late, collect):
+SHAPES = st.lists(st.lists(st.sampled_from(sorted(WRAPS)), min_size=1, max_size=4), min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize("examples", [8, pytest.param(100, marks=pytest.mark.long)])
+def test_after_restore_every_random_holder_has_the_original(examples):
+    check = given(shapes=SHAPES, late=st.integers(0, 12), collect=st.booleans())(_check_random_holders)
+    settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)(check)()
+
+
+def _check_random_holders(shapes, late, collect):
     library = toy()
     original = library.double
     built = [_build(shape, library) for shape in shapes[late:]]
