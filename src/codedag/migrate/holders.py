@@ -205,8 +205,12 @@ class Sweep:
             self._set(functools.partial(type.__setattr__, owner, key), names, key, value, "class attribute", where)
 
     def _list(self, holder: list[Any]) -> None:
-        for index, value in enumerate(list.copy(holder)):
-            self._swap(holder, index, value, "list")
+        for _ in range(3):  # other threads may move items meanwhile
+            hits = [(index, value) for index, value in enumerate(list.copy(holder)) if id(value) in self._by_id]
+            for index, value in hits:
+                self._swap(holder, index, value, "list")
+            if not hits:
+                return
 
     def _deque(self, holder: deque[Any]) -> None:
         for index, value in enumerate(tuple(deque.__iter__(holder))):

@@ -55,6 +55,7 @@ class Report:
     edits: tuple[Edit, ...] = ()
     left: tuple[Left, ...] = ()
     changed: tuple[Edit, ...] = ()  # holders that the program changed meanwhile: left as it set them
+    notes: tuple[str, ...] = ()  # what a program could tell the patched functions by
     seconds: float = field(default=0.0, compare=False)
 
     @property

@@ -183,9 +183,9 @@ class Patches:
     def _stand_in(self, patch: Patch) -> _Live | None:
         """Puts the patch on the stand of its function; the live function, if nobody had replaced it yet."""
         live = _state.live.get(id(patch.original))
-        new = live is None
         if live is None:
             live = _state.live[id(patch.original)] = _Live(stands.make(patch.original))
+        new = not stands.native.layers(live.stand)  # also one whose restore was interrupted
         if patch.guarded is not None:
             attempt(patch.guarded.substitution.original)  # it remembers the function, which soon is not found by name
         native = stands.native
@@ -288,7 +288,9 @@ class _State:
             self._write(sweep.edits)
         left = tuple(sweep.left)
         sweep.forget()
-        return Report(tuple(sweep.edits), left, seconds=perf_counter() - started)
+        caveats = ((stands.name_of(live.stand), stands.caveat(live.stand.__wrapped__)) for live in fresh)
+        notes = tuple(f"{name}: {caveat}" for name, caveat in caveats if caveat)
+        return Report(tuple(sweep.edits), left, notes=notes, seconds=perf_counter() - started)
 
     def _write(self, edits: list[Edit]) -> None:
         for edit in edits:
@@ -299,13 +301,18 @@ class _State:
         if not free:
             return Report()
         done = [edit for live in free for edit in reversed(live.journal)]
-        sweep = Sweep(tuple(live.stand for live in free), to_stand=False)
-        sweep.run(remember=[edit.holder_id for edit in done])
-        missing = changed(done, sweep.edits, sweep.alive)
+        stand_ins = tuple(live.stand for live in free)
+        sweep = Sweep(stand_ins, to_stand=False).run(remember=[edit.holder_id for edit in done])
+        edits, left = list(sweep.edits), sweep.left
+        if threading.active_count() > 1:  # others may have passed a stand on while we walked: look again
+            again = Sweep(stand_ins, to_stand=False).run()
+            edits, left = edits + again.edits, again.left
+            again.forget()
+        missing = changed(done, edits, sweep.alive)
         sweep.forget()
         for live in free:
             del self.live[id(live.stand.__wrapped__)]
-        return Report(tuple(sweep.edits), tuple(sweep.left), missing, perf_counter() - started)
+        return Report(tuple(edits), tuple(left), missing, seconds=perf_counter() - started)
 
     def loaded(self, module: Any) -> None:
         """After an import: functions that the module got past us are replaced, and patches that waited for it."""

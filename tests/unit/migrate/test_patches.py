@@ -281,6 +281,62 @@ def test_what_the_program_changed_meanwhile_is_left_and_said(library):
     assert user.captured() is original
 
 
+def test_items_that_move_while_they_are_replaced(library, monkeypatch):
+    real, items = stands.native.swap, [library.f, library.f]
+    original, moved = library.f, []
+
+    class Moving:
+        def __getattr__(self, name):
+            return getattr(stands.extension, name)
+
+        def swap(self, holder, key, old, new):
+            if holder is items and not moved:
+                moved.append(items.insert(0, 1))  # another thread, just before
+            return real(holder, key, old, new)
+
+    patches = Patches(Patch(library.f, lambda x: "replaced"))
+    monkeypatch.setattr(stands, "native", Moving())
+    patches.apply()
+    monkeypatch.undo()
+    assert moved == [None]
+    assert [item(1) for item in items[1:]] == ["replaced"] * 2
+    patches.restore()
+    assert items[1] is items[2] is original
+
+
+def test_an_interrupted_restore_can_be_made_good(library, monkeypatch):
+    from codedag.migrate.holders import Sweep
+
+    original, user = library.f, holders("library_of_patches", "f")
+    patches = Patches(Patch(library.f, lambda x: "replaced"))
+    patches.apply()
+    monkeypatch.setattr(Sweep, "_note", lambda self, *args: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        patches.restore()
+    assert library.g(1) == user.part(1) == 2  # whoever holds a stand still is passed through
+    monkeypatch.undo()
+    patches.apply()
+    assert library.g(1) == user.part(1) == "replaced"
+    patches.restore()
+    assert unreached(user, original) == []
+
+
+def test_two_patches_of_one_function_in_one_set(library):
+    original = library.f
+    with Patches(Patch(library.f, lambda x: "first"), Patch(library.f, lambda x: "second")):
+        assert library.g(1) == "second"
+    assert library.f is original
+
+
+def test_what_could_tell_a_patched_function_is_said(library):
+    patches = Patches(Patch(numpy.add), Patch(library.f), Patch(numpy.clip))
+    notes = patches.apply().notes
+    patches.restore()
+    assert ["numpy.add" in notes[0], "__array_ufunc__" in notes[0]] == [True, True]
+    assert "__array_function__" in notes[1]
+    assert len(notes) == 2
+
+
 def test_what_was_made_while_it_was_applied_is_put_back_too(library):
     original = library.f
     patches = Patches(Patch(original, lambda x: "replaced"))
