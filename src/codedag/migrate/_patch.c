@@ -15,7 +15,7 @@
 #define THREAD_LOCAL _Thread_local
 #endif
 
-typedef struct { PyObject_HEAD PyObject *run; unsigned long long calls, fast, declined; } Layer;
+typedef struct { PyObject_HEAD PyObject *run; unsigned long long calls, fast, checked, declined; } Layer;
 typedef struct { PyObject_HEAD PyObject *after; } Then;
 typedef struct { PyObject_HEAD vectorcallfunc vectorcall; PyObject *function, *callback; } After;
 typedef struct { PyObject_HEAD vectorcallfunc vectorcall; PyObject *original, *layers, *weak; } Stand;
@@ -51,9 +51,10 @@ static int layer_traverse(Layer *self, visitproc visit, void *arg) { Py_VISIT(se
 static int layer_clear(Layer *self) { Py_CLEAR(self->run); return 0; }
 static void layer_dealloc(Layer *self) { PyObject_GC_UnTrack(self); layer_clear(self); Py_TYPE(self)->tp_free(self); }
 static PyMemberDef layer_members[] = {
-    {"run", T_OBJECT, offsetof(Layer, run), READONLY, NULL},
+    {"run", T_OBJECT, offsetof(Layer, run), 0, NULL},
     {"calls", T_ULONGLONG, offsetof(Layer, calls), READONLY, NULL},
     {"fast", T_ULONGLONG, offsetof(Layer, fast), READONLY, NULL},
+    {"checked", T_ULONGLONG, offsetof(Layer, checked), READONLY, NULL},
     {"declined", T_ULONGLONG, offsetof(Layer, declined), READONLY, NULL},
     {NULL}};
 static PyTypeObject LayerType = {
@@ -130,7 +131,9 @@ static PyObject *replaced(Stand *s, Layer *layer, PyObject *const *args, size_t 
     if (!mine) return PyErr_NoMemory();
     *mine = (Running){(PyObject *)s, running};
     running = mine;
-    PyObject *result = PyObject_Vectorcall(layer->run, args, nargsf, kwnames);
+    PyObject *run = Py_NewRef(layer->run); /* it may be taken off while it runs */
+    PyObject *result = PyObject_Vectorcall(run, args, nargsf, kwnames);
+    Py_DECREF(run);
     leave(mine);
     return result;
 }
@@ -153,10 +156,11 @@ static PyObject *through(Stand *s, PyObject *layers, PyObject *const *args, size
     for (Py_ssize_t i = PyTuple_GET_SIZE(layers) - 1; i >= 0; i--) {
         Layer *layer = (Layer *)PyTuple_GET_ITEM(layers, i);
         layer->calls++;
-        if (layer->run == Py_None) continue;
+        if (!layer->run || layer->run == Py_None) continue;
         PyObject *result = replaced(s, layer, args, nargsf, kwnames);
         if (!result) return NULL;
         if (Py_IS_TYPE(result, &ThenType)) {
+            layer->checked++;
             PyObject *original = seen(s, (Then *)result, args, nargsf, kwnames);
             Py_DECREF(result);
             return original;

@@ -7,6 +7,7 @@ class Layer:
     run: Callable[..., Any] | None
     calls: int
     fast: int
+    checked: int
     declined: int
     def __init__(self, run: Callable[..., Any] | None, /) -> None: ...
 

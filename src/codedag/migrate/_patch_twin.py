@@ -21,10 +21,11 @@ _get = object.__getattribute__
 class Layer:
     """One replacement and its counts."""
 
-    __slots__ = ("calls", "declined", "fast", "run")
+    __slots__ = ("calls", "checked", "declined", "fast", "run")
 
     def __init__(self, run: Callable[..., Any] | None, /) -> None:
-        self.run, self.calls, self.fast, self.declined = run, 0, 0, 0
+        self.run = run
+        self.calls = self.fast = self.checked = self.declined = 0
 
 
 class Then:
@@ -66,10 +67,12 @@ class Stand:
         original = _get(self, "__wrapped__")
         for layer in () if any(stand is self for stand in busy) else reversed(_get(self, "_layers")):
             layer.calls += 1
-            if layer.run is None:
+            run = layer.run
+            if run is None:
                 continue
-            result = _inside(busy, self, layer.run, args, keywords)
+            result = _inside(busy, self, run, args, keywords)
             if type(result) is Then:
+                layer.checked += 1
                 value = original(*args, **keywords)
                 _inside(busy, self, result.after, (value,), {})
                 return value

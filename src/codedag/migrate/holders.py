@@ -96,11 +96,6 @@ class Sweep:
                 self._visit(holder)
         return self
 
-    def forget(self) -> None:
-        """Lets go of the program's objects."""
-        self.alive, self._by_id, self._stands = {}, {}, ()
-        del self._owners
-
     def module(self, names: dict[str, Any], where: str) -> None:
         """Changes the references in the names of one module only."""
         for key, value in list(names.items()):

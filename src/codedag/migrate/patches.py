@@ -38,6 +38,7 @@ class Counts:
 
     calls: int = 0
     fast: int = 0
+    checked: int = 0  # both ran, and the original's result was used
     declined: Mapping[str, int] = field(default_factory=dict)
     mismatches: int = 0
 
@@ -99,6 +100,8 @@ class Patch:
         self.replacement = replacement
         self.guarded = Guarded(replacement) if isinstance(replacement, Substitution) else None
         self.layer = stands.native.Layer(self.guarded or replacement)
+        if self.guarded is not None:  # once taken back, a call costs no more than being counted
+            self.guarded.trial.on_stop = partial(setattr, self.layer, "run", None)
 
     @property
     def original(self) -> Any:
@@ -121,12 +124,15 @@ class Patch:
 
     def counts(self) -> Counts:
         """What became of the calls so far."""
-        trial = self.guarded.trial if self.guarded else None
-        declined = dict(trial.declined) if trial else {}
-        rest = self.layer.declined - sum(declined.values())
+        layer, trial = self.layer, self.guarded.trial if self.guarded else None
+        if trial is None:
+            declined = {"the replacement declined it": layer.declined} if layer.declined else {}
+            return Counts(layer.calls, layer.fast, 0, declined)
+        declined = dict(trial.declined)
+        rest = layer.calls - layer.fast - layer.checked - sum(declined.values())
         if rest > 0:
-            declined[(trial and trial.reason) or "the replacement declined it"] = rest
-        return Counts(self.layer.calls, self.layer.fast, declined, trial.mismatches if trial else 0)
+            declined[trial.reason or "an exception that is not ours"] = rest
+        return Counts(layer.calls, layer.fast, layer.checked, declined, trial.mismatches)
 
 
 class _Live:
@@ -286,11 +292,9 @@ class _State:
             sweep.run()
         finally:
             self._write(sweep.edits)
-        left = tuple(sweep.left)
-        sweep.forget()
         caveats = ((stands.name_of(live.stand), stands.caveat(live.stand.__wrapped__)) for live in fresh)
         notes = tuple(f"{name}: {caveat}" for name, caveat in caveats if caveat)
-        return Report(tuple(sweep.edits), left, notes=notes, seconds=perf_counter() - started)
+        return Report(tuple(sweep.edits), tuple(sweep.left), notes=notes, seconds=perf_counter() - started)
 
     def _write(self, edits: list[Edit]) -> None:
         for edit in edits:
@@ -307,9 +311,7 @@ class _State:
         if threading.active_count() > 1:  # others may have passed a stand on while we walked: look again
             again = Sweep(stand_ins, to_stand=False).run()
             edits, left = edits + again.edits, again.left
-            again.forget()
         missing = changed(done, edits, sweep.alive)
-        sweep.forget()
         for live in free:
             del self.live[id(live.stand.__wrapped__)]
         return Report(tuple(edits), tuple(left), missing, seconds=perf_counter() - started)

@@ -128,6 +128,7 @@ def test_a_method_of_a_class_stays_a_method(library):
     with Patches(Patch(original, lambda self, y: ("replaced", self is box, y))):
         assert [box.grow(4) for _ in range(3)] == [("replaced", True, 4)] * 3
         assert inspect.ismethod(box.grow)
+        assert vars(Box)["grow"].__get__(box)(5) == vars(Box)["grow"].__call__(box, 5) == ("replaced", True, 5)
     assert vars(Box)["grow"] is original
     assert box.grow(3) == ("added", 3)
 
@@ -508,9 +509,9 @@ def test_nothing_is_kept_alive():
     assert [one() for one in watched] == [None] * 5
 
 
-def test_a_failed_guard_of_the_twin_and_the_extension_agree(library):
+def test_the_twin_and_the_extension_agree(library):
     for native in (stands.extension, _patch_twin):
-        layer, stand = native.Layer(lambda x: native.DECLINED if x else "fast"), None
+        layer = native.Layer(lambda x: native.DECLINED if x else "fast")
         stand = native.BindingStand(library.f)
         native.set_layers(stand, (layer,))
         seen = []
@@ -518,7 +519,9 @@ def test_a_failed_guard_of_the_twin_and_the_extension_agree(library):
         assert (stand(1), stand(0)) == (2, "fast")
         assert (layer.calls, layer.fast, layer.declined) == (2, 1, 1)
         native.set_layers(stand, (layer, then))
-        assert (stand(5), seen, then.fast) == (6, [6], 0)
+        assert (stand(5), seen, then.fast, then.checked) == (6, [6], 0, 1)
+        then.run = None
+        assert (stand(6), seen, then.calls) == (7, [6], 2)
 
 
 def test_a_module_loaded_later_is_patched_too(library, tmp_path, monkeypatch):

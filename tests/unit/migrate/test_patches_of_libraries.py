@@ -125,6 +125,7 @@ def test_a_substitution_is_guarded_checked_and_counted(registered, monkeypatch):
     assert len(ran) == 42
     assert 0 < counts.fast <= 42 - FIRST
     assert counts.calls == 46
+    assert counts.fast + counts.checked == 42
     assert counts.declined["x is a str"] == counts.declined["x is a int"] == counts.declined["x is a NoneType"] == 1
     assert sum(counts.declined.values()) == 4
 
@@ -134,8 +135,9 @@ def test_a_wrong_substitution_is_found_and_taken_back(registered):
     with Patches(Patch(library.double, make(lambda x: x * 3))) as patches:
         assert [library.double(2.0) for _ in range(20)] == [4.0] * 20
     counts = patches.counts()["toy_of_patches.double"]
-    assert (counts.mismatches, counts.fast, counts.calls) == (1, 0, 20)
-    assert any("differed" in reason for reason in counts.declined)
+    assert (counts.mismatches, counts.fast, counts.checked, counts.calls) == (1, 0, 1, 20)
+    assert [("differed" in reason, calls) for reason, calls in counts.declined.items()] == [(True, 19)]
+    assert patches.patches[0].layer.run is None  # from then on its calls are only counted
 
 
 def test_a_failing_substitution_never_shows(registered):
