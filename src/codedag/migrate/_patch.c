@@ -394,6 +394,14 @@ static PyObject *swap_tuple(PyObject *tuple, Py_ssize_t i, PyObject *old, PyObje
     return done;
 }
 
+/* Both have the same hash and are equal, so the member keeps its place. */
+static PyObject *swap_member(PyObject *set, PyObject *old, PyObject *new) {
+    PySetObject *s = (PySetObject *)set;
+    for (Py_ssize_t i = 0; i <= s->mask; i++)
+        if (s->table[i].key == old) return exchange(&s->table[i].key, old, new);
+    Py_RETURN_FALSE;
+}
+
 /* The reference is changed in one step, if it still is what it was: other threads see the old or the new function. */
 static PyObject *swap(PyObject *m, PyObject *args) {
     PyObject *holder, *key, *old, *new;
@@ -401,6 +409,7 @@ static PyObject *swap(PyObject *m, PyObject *args) {
     if (PyDict_Check(holder)) return swap_dict(holder, key, old, new);
     if (PyCell_Check(holder)) return exchange(&((PyCellObject *)holder)->ob_ref, old, new);
     if (PyMethod_Check(holder)) return exchange(&((PyMethodObject *)holder)->im_func, old, new);
+    if (PyAnySet_Check(holder)) return swap_member(holder, old, new);
     Py_ssize_t i = PyLong_AsSsize_t(key);
     if (i == -1 && PyErr_Occurred()) return NULL;
     if (PyTuple_Check(holder)) return swap_tuple(holder, i, old, new);

@@ -7,7 +7,7 @@ import gc
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from codedag.migrate import stands as stand_module
@@ -249,8 +249,10 @@ class Sweep:
 
         self._set(change, holder, "func", holder.func, "partial", "")
 
-    def _nothing(self, holder: Any) -> None:
-        """Left alone: `_why` says why."""
+    def _set_members(self, holder: set[Any] | frozenset[Any]) -> None:
+        hits = [value for value in tuple(_iterate(holder)) if id(value) in self._by_id]
+        for value in hits if stand_module.native is stand_module.extension else ():
+            self._swap(holder, 0, value, "set")
 
     def _instance(self, holder: Any) -> None:
         kind, names = type(holder), space(holder)
@@ -270,13 +272,18 @@ class Sweep:
         self._set(functools.partial(member.__set__, holder), holder, key, value, "slot", where)
 
 
+def _iterate(members: set[Any] | frozenset[Any]) -> Iterator[Any]:
+    """The members themselves, whatever a subclass makes of iteration."""
+    return set.__iter__(members) if isinstance(members, set) else frozenset.__iter__(members)
+
+
 def _is_ours(thing: Any) -> bool:
     return str(getattr(thing, "__module__", "")).partition(".")[0] == "codedag"
 
 
 def _why(holder: Any) -> str:
-    if issubclass(type(holder), (set, frozenset, dict)):
-        return "a member of a set or the key of a dict: found there as before, but called from there it runs as written"
+    if issubclass(type(holder), dict):
+        return "the key of a dict: found there as before, but called from there it runs as written"
     if type(holder) is types.MethodType:
         return "a bound method that is a key somewhere: its hash would change"
     return f"kept inside an object of type {type(holder).__name__}, which cannot be changed from outside"
@@ -287,8 +294,8 @@ _HANDLERS: dict[type, Callable[[Sweep, Any], None]] = {
     list: Sweep._list,
     tuple: Sweep._tuple,
     deque: Sweep._deque,
-    set: Sweep._nothing,
-    frozenset: Sweep._nothing,
+    set: Sweep._set_members,
+    frozenset: Sweep._set_members,
     types.CellType: Sweep._cell,
     types.MethodType: Sweep._method,
     staticmethod: Sweep._static,

@@ -16,6 +16,7 @@ from functools import partial
 from time import perf_counter
 from types import TracebackType
 from typing import Any
+from weakref import getweakrefcount
 
 from codedag.backends.registry import Substitution, find
 from codedag.backends.same import same
@@ -190,7 +191,9 @@ class Patches:
         """Puts the patch on the stand of its function; the live function, if nobody had replaced it yet."""
         live = _state.live.get(id(patch.original))
         if live is None:
-            live = _state.live[id(patch.original)] = _Live(stands.make(patch.original))
+            stand = _state.retired.pop(id(patch.original), None)
+            stand = stands.make(patch.original) if stand is None else stand
+            live = _state.live[id(patch.original)] = _Live(stand)
         new = not stands.native.layers(live.stand)  # also one whose restore was interrupted
         if patch.guarded is not None:
             attempt(patch.guarded.substitution.original)  # it remembers the function, which soon is not found by name
@@ -266,6 +269,7 @@ class _State:
         self.lock = threading.RLock()
         self.live: dict[int, _Live] = {}
         self.sets: list[Patches] = []
+        self.retired: dict[int, Any] = {}
         self.watch = Watch(self.loaded)
 
     def fresh_lock(self) -> None:
@@ -313,8 +317,15 @@ class _State:
             edits, left = edits + again.edits, again.left
         missing = changed(done, edits, sweep.alive)
         for live in free:
-            del self.live[id(live.stand.__wrapped__)]
+            self._let_go(live)
         return Report(tuple(edits), tuple(left), missing, seconds=perf_counter() - started)
+
+    def _let_go(self, live: _Live) -> None:
+        """Forgets a function, unless the program refers weakly to its stand: a registry would lose that entry."""
+        original = id(live.stand.__wrapped__)
+        del self.live[original]
+        if getweakrefcount(live.stand):
+            self.retired[original] = live.stand
 
     def loaded(self, module: Any) -> None:
         """After an import: functions that the module got past us are replaced, and patches that waited for it."""

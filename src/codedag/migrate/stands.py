@@ -87,7 +87,9 @@ def caveat(original: Any) -> str:
 
 def name_of(function: Any) -> str:
     """The dotted name by which reports know a function."""
-    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or type(function).__name__
+    builtin = isinstance(behind(function), types.BuiltinFunctionType)  # the qualified name may be of a hidden class
+    name = None if builtin else getattr(function, "__qualname__", None)
+    name = name or getattr(function, "__name__", None) or type(function).__name__
     module = getattr(function, "__module__", None) or _first_module(function, str(name))
     return f"{module}.{name}" if module else str(name)
 

@@ -38,6 +38,7 @@ table, items, pair, queue = {{'r': {name}}}, [1, {name}], ({name}, 2), deque([{n
 ordered = OrderedDict(a=1, f={name}, b=2)
 Named = namedtuple('Named', 'f')
 named = Named({name})
+members, frozen = {{1, {name}}}, frozenset([{name}])
 nested = {{'a': [({name},)]}}
 plain, slotted = Plain(), Slotted()
 """
@@ -63,6 +64,8 @@ GETTERS = {
     "deque": lambda user: user.queue[0],
     "ordered dict": lambda user: user.ordered["f"],
     "named tuple": lambda user: user.named.f,
+    "set": lambda user: next(filter(callable, user.members)),
+    "frozen set": lambda user: next(iter(user.frozen)),
     "nested": lambda user: user.nested["a"][0][0],
 }
 
