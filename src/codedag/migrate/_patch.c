@@ -20,7 +20,7 @@ typedef struct { PyObject_HEAD PyObject *after; } Then;
 typedef struct { PyObject_HEAD vectorcallfunc vectorcall; PyObject *function, *callback; } After;
 typedef struct { PyObject_HEAD vectorcallfunc vectorcall; PyObject *original, *layers, *weak; } Stand;
 
-static PyTypeObject LayerType, ThenType, AfterType, StandType, BindingStandType;
+static PyTypeObject LayerType, ThenType, AfterType, StandType, BindingStandType, HardStandType, HardBindingStandType;
 static PyObject *declined_answer, *reduced;
 
 /* Which stands run a replacement in this thread.  On the heap, and unlinked by address: a library that switches C
@@ -119,7 +119,8 @@ static PyTypeObject AfterType = {
     .tp_dealloc = (destructor)after_dealloc, .tp_doc = "After(function, callback): callback(first argument) at the end."};
 
 /* ---- Stand ---- */
-static int is_stand(PyObject *o) { return Py_IS_TYPE(o, &StandType) || Py_IS_TYPE(o, &BindingStandType); }
+static int binds(PyObject *o) { return Py_IS_TYPE(o, &BindingStandType) || Py_IS_TYPE(o, &HardBindingStandType); }
+static int is_stand(PyObject *o) { return Py_IS_TYPE(o, &StandType) || Py_IS_TYPE(o, &HardStandType) || binds(o); }
 
 static PyObject *plain(Stand *s, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     if (!s->original) { PyErr_SetString(PyExc_ReferenceError, "the function is gone"); return NULL; }
@@ -206,16 +207,16 @@ static void stand_dealloc(Stand *self) {
     Py_TYPE(self)->tp_free(self);
 }
 
-static int is_own(PyObject *name, int binds) {
+static int is_own(PyObject *name, int binding) {
     static const char *const own[] = {"__wrapped__", "__call__", "__reduce__", "__reduce_ex__", "__copy__",
                                       "__deepcopy__", NULL};
     if (PyUnicode_GET_LENGTH(name) < 7 || PyUnicode_READ_CHAR(name, 0) != '_') return 0;
     for (int i = 0; own[i]; i++) if (PyUnicode_CompareWithASCIIString(name, own[i]) == 0) return 1;
-    return binds && PyUnicode_CompareWithASCIIString(name, "__get__") == 0;
+    return binding && PyUnicode_CompareWithASCIIString(name, "__get__") == 0;
 }
 static PyObject *stand_getattro(PyObject *self, PyObject *name) {
     Stand *s = (Stand *)self;
-    if (!s->original || is_own(name, Py_IS_TYPE(self, &BindingStandType))) return PyObject_GenericGetAttr(self, name);
+    if (!s->original || is_own(name, binds(self))) return PyObject_GenericGetAttr(self, name);
     return PyObject_GetAttr(s->original, name);
 }
 static int stand_setattro(PyObject *self, PyObject *name, PyObject *value) {
@@ -253,17 +254,21 @@ static PyMethodDef stand_methods[] = {
     {NULL}};
 static PyMemberDef stand_members[] = {{"__wrapped__", T_OBJECT_EX, offsetof(Stand, original), READONLY, NULL}, {NULL}};
 
-#define STAND(name, flags, get)                                                                                       \
+#define STAND(name, flags, get, weaklist)                                                                                       \
     {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._patch." name, .tp_basicsize = sizeof(Stand),          \
      .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | flags,                        \
      .tp_vectorcall_offset = offsetof(Stand, vectorcall), .tp_call = PyVectorcall_Call, .tp_new = stand_new,          \
      .tp_traverse = (traverseproc)stand_traverse, .tp_clear = (inquiry)stand_clear,                                   \
      .tp_dealloc = (destructor)stand_dealloc, .tp_getattro = stand_getattro, .tp_setattro = stand_setattro,           \
      .tp_repr = (reprfunc)stand_repr, .tp_str = (reprfunc)stand_str, .tp_hash = (hashfunc)stand_hash,                 \
-     .tp_richcompare = stand_compare, .tp_weaklistoffset = offsetof(Stand, weak), .tp_methods = stand_methods,        \
+     .tp_richcompare = stand_compare, .tp_weaklistoffset = weaklist, .tp_methods = stand_methods,        \
      .tp_members = stand_members, .tp_descr_get = get}
-static PyTypeObject StandType = STAND("Stand", 0, NULL);
-static PyTypeObject BindingStandType = STAND("BindingStand", Py_TPFLAGS_METHOD_DESCRIPTOR, stand_get);
+#define WEAK offsetof(Stand, weak)
+/* The hard ones take no weak references, as ufuncs do not: registries keep either the one or the other as a key. */
+static PyTypeObject StandType = STAND("Stand", 0, NULL, WEAK);
+static PyTypeObject HardStandType = STAND("HardStand", 0, NULL, 0);
+static PyTypeObject BindingStandType = STAND("BindingStand", Py_TPFLAGS_METHOD_DESCRIPTOR, stand_get, WEAK);
+static PyTypeObject HardBindingStandType = STAND("HardBindingStand", Py_TPFLAGS_METHOD_DESCRIPTOR, stand_get, 0);
 
 /* ---- functions ---- */
 static PyObject *set_layers(PyObject *m, PyObject *args) {
@@ -437,7 +442,8 @@ static PyMethodDef methods[] = {
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "codedag.migrate._patch", NULL, -1, methods};
 
 PyMODINIT_FUNC PyInit__patch(void) {
-    PyTypeObject *types[] = {&LayerType, &ThenType, &AfterType, &StandType, &BindingStandType};
+    PyTypeObject *types[] = {&LayerType, &ThenType,         &AfterType,     &StandType,
+                             &BindingStandType, &HardStandType, &HardBindingStandType};
     PyObject *m = PyModule_Create(&module);
     if (!m) return NULL;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)

@@ -26,6 +26,12 @@ class Stand:
 class BindingStand(Stand):
     pass
 
+class HardStand(Stand):
+    pass
+
+class HardBindingStand(Stand):
+    pass
+
 def holders(objects: list[Any], targets: tuple[Any, ...], originals: bool, /) -> list[Any]: ...
 def swap(holder: Any, key: Any, old: Any, new: Any, /) -> bool: ...
 def layers(stand: Stand, /) -> tuple[Layer, ...]: ...

@@ -52,10 +52,10 @@ class After:
         return result
 
 
-class Stand:
-    """Stands in for a function."""
+class HardStand:
+    """Stands in for a function that takes no weak references."""
 
-    __slots__ = ("__weakref__", "__wrapped__", "_layers")
+    __slots__ = ("__wrapped__", "_layers")
 
     def __init__(self, original: Any, /) -> None:
         object.__setattr__(self, "__wrapped__", original)
@@ -83,7 +83,7 @@ class Stand:
         return original(*args, **keywords)
 
     def __getattribute__(self, name: str) -> Any:
-        if name in _OWN or (name == "__get__" and type(self) is BindingStand):
+        if name in _OWN or (name == "__get__" and issubclass(type(self), HardBindingStand)):
             return _get(self, name)
         return getattr(_get(self, "__wrapped__"), name)
 
@@ -111,15 +111,21 @@ class Stand:
     def __reduce__(self) -> Any:
         return _reduced[0](_get(self, "__wrapped__"), 0)
 
-    def __copy__(self) -> Stand:
+    def __copy__(self) -> HardStand:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Stand:
+    def __deepcopy__(self, memo: Any) -> HardStand:
         return self
 
 
-class BindingStand(Stand):
-    """Stands in for a function that becomes a method where a class holds it."""
+class Stand(HardStand):
+    """Stands in for a function."""
+
+    __slots__ = ("__weakref__",)
+
+
+class HardBindingStand(HardStand):
+    """Stands in for a function that becomes a method where a class holds it, and takes no weak references."""
 
     __slots__ = ()
 
@@ -127,11 +133,17 @@ class BindingStand(Stand):
         return self if instance is None else types.MethodType(self, instance)
 
 
+class BindingStand(HardBindingStand):
+    """Stands in for a function that becomes a method where a class holds it."""
+
+    __slots__ = ("__weakref__",)
+
+
 def _behind(value: Any) -> Any:
-    return _get(value, "__wrapped__") if type(value) in (Stand, BindingStand) else value
+    return _get(value, "__wrapped__") if issubclass(type(value), HardStand) else value
 
 
-def _inside(busy: list[Any], stand: Stand, run: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def _inside(busy: list[Any], stand: HardStand, run: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     busy.append(stand)
     try:
         return run(*args, **keywords)
@@ -144,7 +156,7 @@ def holders(objects: list[Any], targets: tuple[Any, ...], originals: bool, /) ->
     wanted = tuple(map(_behind, targets)) if originals else targets
     ours = {id(objects), id(targets), id(wanted)}
     found = gc.get_referrers(*wanted) if wanted else []
-    return [one for one in found if id(one) not in ours and type(one) not in (Stand, BindingStand)]
+    return [one for one in found if id(one) not in ours and not issubclass(type(one), HardStand)]
 
 
 def swap(holder: Any, key: Any, old: Any, new: Any, /) -> bool:
@@ -163,13 +175,13 @@ def swap(holder: Any, key: Any, old: Any, new: Any, /) -> bool:
     return True
 
 
-def layers(stand: Stand, /) -> tuple[Layer, ...]:
+def layers(stand: HardStand, /) -> tuple[Layer, ...]:
     """What the calls of a stand go through."""
     found: tuple[Layer, ...] = _get(stand, "_layers")
     return found
 
 
-def set_layers(stand: Stand, layers: tuple[Layer, ...], /) -> None:
+def set_layers(stand: HardStand, layers: tuple[Layer, ...], /) -> None:
     """Changes what the calls of a stand go through, last one first."""
     object.__setattr__(stand, "_layers", layers)
 

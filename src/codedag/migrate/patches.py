@@ -324,7 +324,7 @@ class _State:
         """Forgets a function, unless the program refers weakly to its stand: a registry would lose that entry."""
         original = id(live.stand.__wrapped__)
         del self.live[original]
-        if getweakrefcount(live.stand):
+        if type(live.stand).__weakrefoffset__ and getweakrefcount(live.stand):
             self.retired[original] = live.stand
 
     def loaded(self, module: Any) -> None:

@@ -45,7 +45,7 @@ def use(implementation: Any) -> None:
 
 def is_stand(value: Any) -> bool:
     """Whether a value stands in for a function."""
-    return type(value) in (native.Stand, native.BindingStand)
+    return type(value) in (native.Stand, native.BindingStand, native.HardStand, native.HardBindingStand)
 
 
 def behind(value: Any) -> Any:
@@ -55,8 +55,9 @@ def behind(value: Any) -> Any:
 
 def make(original: Any) -> Any:
     """A stand for a function, without layers: it passes calls through."""
-    kind = native.BindingStand if hasattr(type(original), "__get__") else native.Stand
-    return kind(original)
+    name = "BindingStand" if hasattr(type(original), "__get__") else "Stand"
+    name = name if type(original).__weakrefoffset__ else f"Hard{name}"
+    return getattr(native, name)(original)
 
 
 def possible(original: Any) -> Verdict:

@@ -411,6 +411,7 @@ def test_it_looks_like_the_function(module, name):
         assert _attributes(stand) == before
         assert (repr(stand), str(stand), _signature(stand), dir(stand), hash(stand)) == texts
         assert isinstance(stand, type(original))
+        assert _takes_weak_references(stand) == _takes_weak_references(original)
         assert _checks(stand) == _checks(original)
         assert copy.copy(stand) is copy.deepcopy(stand) is stand
         with pytest.raises(AttributeError) as theirs:
@@ -426,6 +427,13 @@ def _attributes(function):
 
 def _checks(function):
     return [check(function) for check in (inspect.isfunction, inspect.isbuiltin, inspect.isroutine, callable)]
+
+
+def _takes_weak_references(function):
+    try:
+        return weakref.ref(function)() is function
+    except TypeError:
+        return False
 
 
 def _signature(function):

@@ -77,6 +77,28 @@ def test_a_dispatched_torch_function_still_dispatches():
         assert torch.add in Logged.seen  # equal and of the same hash, though not the same object
 
 
+NUMBA = """
+import math, numba, numpy
+from codedag.migrate.patches import Patch, Patches
+from numpy import exp
+space = globals()
+def compiled(text):
+    exec("def made(x): return " + text, space)
+    return str(numba.njit(made)(numpy.ones(3)))
+texts = ["numpy.exp(x)", "exp(x)", "numpy.clip(x, 0, 1)", "math.sin(x[0])"]
+with Patches(*map(Patch, (numpy.exp, numpy.clip, math.sin))):
+    inside = list(map(compiled, texts))
+assert inside == list(map(compiled, texts)), inside
+print("same")
+"""
+
+
+def test_numba_compiles_calls_of_patched_functions_then_and_later():
+    pytest.importorskip("numba")
+    done = subprocess.run([sys.executable, "-c", NUMBA], capture_output=True, text=True, timeout=120)
+    assert (done.stdout.strip(), done.stderr) == ("same", "")
+
+
 # ---- substitutions ----
 
 
