@@ -44,6 +44,7 @@ setup(
             extra_compile_args=FLAGS,
             optional=True,
         ),
+        Extension("codedag.migrate._patch", ["src/codedag/migrate/_patch.c"], extra_compile_args=FLAGS, optional=True),
     ],
     cmdclass={"build_ext": BuildOrSayWhyNot},
 )

@@ -1,0 +1,154 @@
+"""Prints what a patch costs per call over the direct call, and how long it takes to apply and restore.
+
+python bench/patches.py [--rounds N] [--plain] [-o RESULTS.json]
+
+Each round times every form once, in turn; best and median over the rounds are shown.  `--plain` measures the
+plain-Python twin.  The second part loads torch, scipy and scikit-image where they are installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import json
+import operator
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from codedag.migrate import _patch_twin, stands
+from codedag.migrate.patches import Patch, Patches
+
+CALLS = 50_000
+PACKAGES = ("cv2", "torch", "scipy.ndimage", "scipy.signal", "skimage.filters", "skimage.transform")
+FUNCTIONS = {
+    "numpy": ("clip", "mean", "add", "exp"),
+    "cv2": ("resize", "flip", "blur"),
+    "torch": ("add", "stack"),
+    "torch.nn.functional": ("relu",),
+    "scipy.ndimage": ("sobel", "median_filter", "gaussian_filter"),
+    "scipy.signal": ("convolve",),
+}
+
+
+def python_function(value: Any) -> Any:
+    return value
+
+
+def stand(function: Callable[..., Any], *runs: Any) -> Any:
+    made = stands.make(function)
+    stands.native.set_layers(made, tuple(stands.native.Layer(run) for run in runs))
+    return made
+
+
+def decline(value: Any) -> Any:
+    return stands.native.DECLINED
+
+
+def in_python(function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapper(*args: Any, **keywords: Any) -> Any:
+        return function(*args, **keywords)
+
+    return wrapper
+
+
+def forms(function: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    return {
+        "direct": function,
+        "pass through": stand(function),
+        "pass through, counted": stand(function, None),
+        "declined by a Python guard, counted": stand(function, decline),
+        "a plain Python wrapper": in_python(function),
+    }
+
+
+def nanoseconds(function: Callable[..., Any]) -> float:
+    start = time.perf_counter_ns()
+    for _ in range(CALLS):
+        function(1)
+    return (time.perf_counter_ns() - start) / CALLS
+
+
+def overheads(function: Callable[..., Any], rounds: int) -> dict[str, dict[str, float]]:
+    """Nanoseconds per call of each form, and over the direct call of the same round."""
+    made = forms(function)
+    seen: dict[str, list[float]] = {name: [] for name in made}
+    for _ in range(rounds):
+        for name, form in made.items():
+            seen[name].append(nanoseconds(form))
+    over = {name: [a - b for a, b in zip(times, seen["direct"], strict=True)] for name, times in seen.items()}
+    return {
+        name: {
+            "best": min(times),
+            "median": statistics.median(times),
+            "over_best": min(times) - min(seen["direct"]),
+            "over_median": statistics.median(over[name]),
+        }
+        for name, times in seen.items()
+    }
+
+
+def loaded() -> list[Any]:
+    """The functions of the packages that are here."""
+    for name in PACKAGES:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            print(f"  {name} is not installed")
+    here = {module: names for module, names in FUNCTIONS.items() if module in sys.modules}
+    return [getattr(sys.modules[module], name) for module, names in here.items() for name in names]
+
+
+def scans(rounds: int) -> dict[str, Any]:
+    """Seconds to apply and restore one patch, and all at once."""
+    functions = loaded()
+    result: dict[str, Any] = {"objects": len(gc.get_objects()), "functions": len(functions)}
+    for name, some in (("one", functions[:1]), ("all", functions)):
+        times = []
+        for _ in range(rounds):
+            patches = Patches(*map(Patch, some))
+            done, back = patches.apply(), patches.restore()
+            times.append((done.seconds, back.seconds, len(done)))
+        apply, restore, edits = zip(*times, strict=True)
+        result[name] = {
+            "apply_best": min(apply),
+            "apply_median": statistics.median(apply),
+            "restore_best": min(restore),
+            "restore_median": statistics.median(restore),
+            "edits": edits[0],
+        }
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--plain", action="store_true")
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args()
+    if options.plain:
+        stands.use(_patch_twin)
+    results: dict[str, Any] = {"python": platform.python_version(), "twin": options.plain, "rounds": options.rounds}
+    for function in (operator.truth, python_function):
+        print(f"{function.__name__}: ns per call (best, median; over the direct call: best, median)")
+        results[function.__name__] = overheads(function, options.rounds)
+        for name, times in results[function.__name__].items():
+            row = "".join(f"{times[key]:9.1f}" for key in ("best", "median", "over_best", "over_median"))
+            print(f"  {name:38s}{row}")
+    results["scans"] = scans(max(3, options.rounds // 3))
+    print(f"{results['scans']['objects']} objects, {results['scans']['functions']} functions: seconds (best, median)")
+    for name in ("one", "all"):
+        row = results["scans"][name]
+        times = " ".join(f"{row[key]:.3f}" for key in row if key != "edits")
+        print(f"  {name:5s} apply, restore: {times}  ({row['edits']} references)")
+    if options.output:
+        options.output.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,454 @@
+/* What stands in for a function of a library, and the walk over the heap that finds who holds the function.
+ *
+ * In C because a Python function in between costs 350 ns per call, adds a frame that tracebacks, warnings and
+ * sys._getframe see, and cannot swap a reference in one step while other threads run.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stddef.h>
+#include <string.h>
+#include "structmember.h"
+
+#ifdef _MSC_VER
+#define THREAD_LOCAL __declspec(thread)
+#else
+#define THREAD_LOCAL _Thread_local
+#endif
+
+typedef struct { PyObject_HEAD PyObject *run; unsigned long long calls, fast, checked, declined; } Layer;
+typedef struct { PyObject_HEAD PyObject *after; } Then;
+typedef struct { PyObject_HEAD vectorcallfunc vectorcall; PyObject *function, *callback; } After;
+typedef struct { PyObject_HEAD vectorcallfunc vectorcall; PyObject *original, *layers, *weak; } Stand;
+
+static PyTypeObject LayerType, ThenType, AfterType, StandType, BindingStandType, HardStandType, HardBindingStandType;
+static PyObject *declined_answer, *reduced;
+
+/* Which stands run a replacement in this thread.  On the heap, and unlinked by address: a library that switches C
+ * stacks would leave a list on the stack dangling. */
+typedef struct Running { PyObject *stand; struct Running *next; } Running;
+static THREAD_LOCAL Running *running;
+
+static int is_running(PyObject *stand) {
+    for (Running *r = running; r; r = r->next) if (r->stand == stand) return 1;
+    return 0;
+}
+
+static void leave(Running *mine) {
+    for (Running **place = &running; *place; place = &(*place)->next)
+        if (*place == mine) { *place = mine->next; break; }
+    PyMem_Free(mine);
+}
+
+/* ---- Layer: one replacement and its counts ---- */
+static PyObject *layer_new(PyTypeObject *type, PyObject *args, PyObject *kwds) {
+    PyObject *run = NULL;
+    if (!PyArg_ParseTuple(args, "O:Layer", &run)) return NULL;
+    Layer *self = (Layer *)type->tp_alloc(type, 0);
+    if (self) self->run = Py_NewRef(run);
+    return (PyObject *)self;
+}
+static int layer_traverse(Layer *self, visitproc visit, void *arg) { Py_VISIT(self->run); return 0; }
+static int layer_clear(Layer *self) { Py_CLEAR(self->run); return 0; }
+static void layer_dealloc(Layer *self) { PyObject_GC_UnTrack(self); layer_clear(self); Py_TYPE(self)->tp_free(self); }
+static PyMemberDef layer_members[] = {
+    {"run", T_OBJECT, offsetof(Layer, run), 0, NULL},
+    {"calls", T_ULONGLONG, offsetof(Layer, calls), READONLY, NULL},
+    {"fast", T_ULONGLONG, offsetof(Layer, fast), READONLY, NULL},
+    {"checked", T_ULONGLONG, offsetof(Layer, checked), READONLY, NULL},
+    {"declined", T_ULONGLONG, offsetof(Layer, declined), READONLY, NULL},
+    {NULL}};
+static PyTypeObject LayerType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._patch.Layer", .tp_basicsize = sizeof(Layer),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, .tp_new = layer_new, .tp_traverse = (traverseproc)layer_traverse,
+    .tp_clear = (inquiry)layer_clear, .tp_dealloc = (destructor)layer_dealloc, .tp_members = layer_members,
+    .tp_doc = "Layer(run): a replacement, or None to count only."};
+
+/* ---- Then: the answer of a replacement that wants to see the original's result ---- */
+static PyObject *then_new(PyTypeObject *type, PyObject *args, PyObject *kwds) {
+    PyObject *after = NULL;
+    if (!PyArg_ParseTuple(args, "O:Then", &after)) return NULL;
+    Then *self = (Then *)type->tp_alloc(type, 0);
+    if (self) self->after = Py_NewRef(after);
+    return (PyObject *)self;
+}
+static int then_traverse(Then *self, visitproc visit, void *arg) { Py_VISIT(self->after); return 0; }
+static int then_clear(Then *self) { Py_CLEAR(self->after); return 0; }
+static void then_dealloc(Then *self) { PyObject_GC_UnTrack(self); then_clear(self); Py_TYPE(self)->tp_free(self); }
+static PyTypeObject ThenType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._patch.Then", .tp_basicsize = sizeof(Then),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, .tp_new = then_new, .tp_traverse = (traverseproc)then_traverse,
+    .tp_clear = (inquiry)then_clear, .tp_dealloc = (destructor)then_dealloc,
+    .tp_doc = "Then(after): run the original, hand its result to after, return it."};
+
+/* ---- After: a callable that runs another one and tells somebody (the import hook: no frame of ours) ---- */
+static PyObject *after_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    After *a = (After *)self;
+    PyObject *callback = Py_NewRef(a->callback);
+    PyObject *first = PyVectorcall_NARGS(nargsf) ? args[0] : Py_None;
+    PyObject *result = PyObject_Vectorcall(a->function, args, nargsf, kwnames);
+    if (result) {
+        PyObject *told = PyObject_CallOneArg(callback, first);
+        if (!told) Py_CLEAR(result);
+        Py_XDECREF(told);
+    }
+    Py_DECREF(callback);
+    return result;
+}
+static PyObject *after_new(PyTypeObject *type, PyObject *args, PyObject *kwds) {
+    PyObject *function, *callback;
+    if (!PyArg_ParseTuple(args, "OO:After", &function, &callback)) return NULL;
+    After *self = (After *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->vectorcall = after_call;
+    self->function = Py_NewRef(function);
+    self->callback = Py_NewRef(callback);
+    return (PyObject *)self;
+}
+static int after_traverse(After *self, visitproc visit, void *arg) {
+    Py_VISIT(self->function);
+    Py_VISIT(self->callback);
+    return 0;
+}
+static int after_clear(After *self) { Py_CLEAR(self->function); Py_CLEAR(self->callback); return 0; }
+static void after_dealloc(After *self) { PyObject_GC_UnTrack(self); after_clear(self); Py_TYPE(self)->tp_free(self); }
+static PyTypeObject AfterType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._patch.After", .tp_basicsize = sizeof(After),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(After, vectorcall), .tp_call = PyVectorcall_Call, .tp_new = after_new,
+    .tp_traverse = (traverseproc)after_traverse, .tp_clear = (inquiry)after_clear,
+    .tp_dealloc = (destructor)after_dealloc, .tp_doc = "After(function, callback): callback(first argument) at the end."};
+
+/* ---- Stand ---- */
+static int binds(PyObject *o) { return Py_IS_TYPE(o, &BindingStandType) || Py_IS_TYPE(o, &HardBindingStandType); }
+static int is_stand(PyObject *o) { return Py_IS_TYPE(o, &StandType) || Py_IS_TYPE(o, &HardStandType) || binds(o); }
+
+static PyObject *plain(Stand *s, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    if (!s->original) { PyErr_SetString(PyExc_ReferenceError, "the function is gone"); return NULL; }
+    return PyObject_Vectorcall(s->original, args, nargsf, kwnames);
+}
+
+static PyObject *replaced(Stand *s, Layer *layer, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    Running *mine = PyMem_Malloc(sizeof(Running));
+    if (!mine) return PyErr_NoMemory();
+    *mine = (Running){(PyObject *)s, running};
+    running = mine;
+    PyObject *run = Py_NewRef(layer->run); /* it may be taken off while it runs */
+    PyObject *result = PyObject_Vectorcall(run, args, nargsf, kwnames);
+    Py_DECREF(run);
+    leave(mine);
+    return result;
+}
+
+static PyObject *seen(Stand *s, Then *then, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    PyObject *result = plain(s, args, nargsf, kwnames);
+    if (!result) return NULL;
+    Running *mine = PyMem_Malloc(sizeof(Running));
+    if (!mine) { Py_DECREF(result); return PyErr_NoMemory(); }
+    *mine = (Running){(PyObject *)s, running};
+    running = mine;
+    PyObject *told = PyObject_CallOneArg(then->after, result);
+    leave(mine);
+    if (!told) Py_CLEAR(result);
+    Py_XDECREF(told);
+    return result;
+}
+
+static PyObject *through(Stand *s, PyObject *layers, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    for (Py_ssize_t i = PyTuple_GET_SIZE(layers) - 1; i >= 0; i--) {
+        Layer *layer = (Layer *)PyTuple_GET_ITEM(layers, i);
+        layer->calls++;
+        if (!layer->run || layer->run == Py_None) continue;
+        PyObject *result = replaced(s, layer, args, nargsf, kwnames);
+        if (!result) return NULL;
+        if (Py_IS_TYPE(result, &ThenType)) {
+            layer->checked++;
+            PyObject *original = seen(s, (Then *)result, args, nargsf, kwnames);
+            Py_DECREF(result);
+            return original;
+        }
+        if (result != declined_answer) { layer->fast++; return result; }
+        Py_DECREF(result);
+        layer->declined++;
+    }
+    return plain(s, args, nargsf, kwnames);
+}
+
+static PyObject *stand_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    Stand *s = (Stand *)self;
+    PyObject *layers = s->layers;
+    if (!layers || !PyTuple_GET_SIZE(layers) || is_running(self)) return plain(s, args, nargsf, kwnames);
+    Py_INCREF(layers); /* another thread may take them away meanwhile */
+    Py_INCREF(self);
+    PyObject *result = through(s, layers, args, nargsf, kwnames);
+    Py_DECREF(self);
+    Py_DECREF(layers);
+    return result;
+}
+
+static PyObject *stand_new(PyTypeObject *type, PyObject *args, PyObject *kwds) {
+    PyObject *original;
+    if (!PyArg_ParseTuple(args, "O:Stand", &original)) return NULL;
+    Stand *self = (Stand *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->vectorcall = stand_call;
+    self->original = Py_NewRef(original);
+    return (PyObject *)self;
+}
+static int stand_traverse(Stand *self, visitproc visit, void *arg) {
+    Py_VISIT(self->original);
+    Py_VISIT(self->layers);
+    return 0;
+}
+static int stand_clear(Stand *self) { Py_CLEAR(self->original); Py_CLEAR(self->layers); return 0; }
+static void stand_dealloc(Stand *self) {
+    PyObject_GC_UnTrack(self);
+    if (self->weak) PyObject_ClearWeakRefs((PyObject *)self);
+    stand_clear(self);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static int is_own(PyObject *name, int binding) {
+    static const char *const own[] = {"__wrapped__", "__call__", "__reduce__", "__reduce_ex__", "__copy__",
+                                      "__deepcopy__", NULL};
+    if (PyUnicode_GET_LENGTH(name) < 7 || PyUnicode_READ_CHAR(name, 0) != '_') return 0;
+    for (int i = 0; own[i]; i++) if (PyUnicode_CompareWithASCIIString(name, own[i]) == 0) return 1;
+    return binding && PyUnicode_CompareWithASCIIString(name, "__get__") == 0;
+}
+static PyObject *stand_getattro(PyObject *self, PyObject *name) {
+    Stand *s = (Stand *)self;
+    if (!s->original || is_own(name, binds(self))) return PyObject_GenericGetAttr(self, name);
+    return PyObject_GetAttr(s->original, name);
+}
+static int stand_setattro(PyObject *self, PyObject *name, PyObject *value) {
+    Stand *s = (Stand *)self;
+    return s->original ? PyObject_SetAttr(s->original, name, value) : PyObject_GenericSetAttr(self, name, value);
+}
+static PyObject *stand_repr(Stand *s) { return s->original ? PyObject_Repr(s->original) : PyUnicode_FromString("<gone>"); }
+static PyObject *stand_str(Stand *s) { return s->original ? PyObject_Str(s->original) : PyUnicode_FromString("<gone>"); }
+static Py_hash_t stand_hash(Stand *s) { return s->original ? PyObject_Hash(s->original) : _Py_HashPointer(s); }
+static PyObject *behind(PyObject *o) { return is_stand(o) && ((Stand *)o)->original ? ((Stand *)o)->original : o; }
+static PyObject *stand_compare(PyObject *a, PyObject *b, int op) {
+    if (!((Stand *)a)->original) Py_RETURN_NOTIMPLEMENTED;
+    return PyObject_RichCompare(behind(a), behind(b), op);
+}
+static PyObject *stand_get(PyObject *self, PyObject *object, PyObject *type) {
+    if (!object || object == Py_None) return Py_NewRef(self);
+    return PyMethod_New(self, object);
+}
+static PyObject *stand_reduce_ex(PyObject *self, PyObject *protocol) {
+    if (!reduced || !((Stand *)self)->original) { PyErr_SetString(PyExc_TypeError, "cannot be pickled"); return NULL; }
+    return PyObject_CallFunctionObjArgs(reduced, ((Stand *)self)->original, protocol, NULL);
+}
+static PyObject *stand_reduce(PyObject *self, PyObject *unused) {
+    PyObject *zero = PyLong_FromLong(0);
+    PyObject *result = zero ? stand_reduce_ex(self, zero) : NULL;
+    Py_XDECREF(zero);
+    return result;
+}
+static PyObject *stand_same(PyObject *self, PyObject *unused) { return Py_NewRef(self); }
+static PyMethodDef stand_methods[] = {
+    {"__reduce_ex__", stand_reduce_ex, METH_O, NULL},
+    {"__reduce__", stand_reduce, METH_NOARGS, NULL},
+    {"__copy__", stand_same, METH_NOARGS, NULL},
+    {"__deepcopy__", stand_same, METH_O, NULL},
+    {NULL}};
+static PyMemberDef stand_members[] = {{"__wrapped__", T_OBJECT_EX, offsetof(Stand, original), READONLY, NULL}, {NULL}};
+
+#define STAND(name, flags, get, weaklist)                                                                                       \
+    {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._patch." name, .tp_basicsize = sizeof(Stand),          \
+     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | flags,                        \
+     .tp_vectorcall_offset = offsetof(Stand, vectorcall), .tp_call = PyVectorcall_Call, .tp_new = stand_new,          \
+     .tp_traverse = (traverseproc)stand_traverse, .tp_clear = (inquiry)stand_clear,                                   \
+     .tp_dealloc = (destructor)stand_dealloc, .tp_getattro = stand_getattro, .tp_setattro = stand_setattro,           \
+     .tp_repr = (reprfunc)stand_repr, .tp_str = (reprfunc)stand_str, .tp_hash = (hashfunc)stand_hash,                 \
+     .tp_richcompare = stand_compare, .tp_weaklistoffset = weaklist, .tp_methods = stand_methods,        \
+     .tp_members = stand_members, .tp_descr_get = get}
+#define WEAK offsetof(Stand, weak)
+/* The hard ones take no weak references, as ufuncs do not: registries keep either the one or the other as a key. */
+static PyTypeObject StandType = STAND("Stand", 0, NULL, WEAK);
+static PyTypeObject HardStandType = STAND("HardStand", 0, NULL, 0);
+static PyTypeObject BindingStandType = STAND("BindingStand", Py_TPFLAGS_METHOD_DESCRIPTOR, stand_get, WEAK);
+static PyTypeObject HardBindingStandType = STAND("HardBindingStand", Py_TPFLAGS_METHOD_DESCRIPTOR, stand_get, 0);
+
+/* ---- functions ---- */
+static PyObject *set_layers(PyObject *m, PyObject *args) {
+    PyObject *stand, *layers;
+    if (!PyArg_ParseTuple(args, "OO!:set_layers", &stand, &PyTuple_Type, &layers)) return NULL;
+    if (!is_stand(stand)) { PyErr_SetString(PyExc_TypeError, "not a stand"); return NULL; }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(layers); i++)
+        if (!Py_IS_TYPE(PyTuple_GET_ITEM(layers, i), &LayerType)) {
+            PyErr_SetString(PyExc_TypeError, "not a layer");
+            return NULL;
+        }
+    PyObject *old = ((Stand *)stand)->layers;
+    ((Stand *)stand)->layers = Py_NewRef(layers);
+    Py_XDECREF(old);
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_layers(PyObject *m, PyObject *stand) {
+    if (!is_stand(stand)) { PyErr_SetString(PyExc_TypeError, "not a stand"); return NULL; }
+    PyObject *layers = ((Stand *)stand)->layers;
+    return layers ? Py_NewRef(layers) : PyTuple_New(0);
+}
+
+/* A set of pointers: open addressing, never more than half full. */
+typedef struct { void **slots; size_t mask, used; } Set;
+
+static size_t spot(const Set *s, void *p) {
+    size_t i = ((size_t)p >> 4) * 0x9E3779B97F4A7C15ull >> 20 & s->mask;
+    while (s->slots[i] && s->slots[i] != p) i = (i + 1) & s->mask;
+    return i;
+}
+
+static int make_room(Set *s) {
+    if (s->slots && s->used * 2 <= s->mask) return 0;
+    Set larger = {.mask = s->slots ? s->mask * 2 + 1 : 63, .used = s->used};
+    larger.slots = PyMem_Calloc(larger.mask + 1, sizeof(void *));
+    if (!larger.slots) { PyErr_NoMemory(); return -1; }
+    for (size_t i = 0; s->slots && i <= s->mask; i++)
+        if (s->slots[i]) larger.slots[spot(&larger, s->slots[i])] = s->slots[i];
+    PyMem_Free(s->slots);
+    *s = larger;
+    return 0;
+}
+
+static int has(const Set *s, void *p) { return s->slots && s->slots[spot(s, p)] == p; }
+static int add(Set *s, void *p) {
+    if (make_room(s) < 0) return -1;
+    size_t i = spot(s, p);
+    if (!s->slots[i]) { s->slots[i] = p; s->used++; }
+    return 0;
+}
+
+typedef struct { Set wanted, seen; PyObject *found; int hit, failed, depth; } Search;
+#define SMALL 8 /* looking again costs less than remembering */
+
+static int look(PyObject *object, void *arg);
+static void look_inside(PyObject *object, Search *s) {
+    if (s->failed || has(&s->seen, object)) return;
+    int outer = s->hit;
+    s->hit = 0;
+    s->depth++;
+    Py_TYPE(object)->tp_traverse(object, look, s);
+    s->depth--;
+    Py_ssize_t size = PyTuple_CheckExact(object) ? PyTuple_GET_SIZE(object) : PyDict_Size(object);
+    if ((s->hit || size > SMALL) && add(&s->seen, object) < 0) s->failed = 1;
+    if (s->hit && PyList_Append(s->found, object) < 0) s->failed = 1;
+    s->hit = outer;
+}
+
+static int look(PyObject *object, void *arg) {
+    Search *s = arg;
+    if (has(&s->wanted, object)) s->hit = 1;
+    /* a dict or tuple of objects that the collector does not know is itself unknown to it: only its holder shows it */
+    else if ((PyDict_CheckExact(object) || PyTuple_CheckExact(object)) && s->depth < 8 && !PyObject_GC_IsTracked(object))
+        look_inside(object, s);
+    return 0;
+}
+
+static void look_at_all(PyObject *objects, PyObject *targets, Search *s) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(objects) && !s->failed; i++) {
+        PyObject *o = PyList_GET_ITEM(objects, i);
+        traverseproc traverse = Py_TYPE(o)->tp_traverse;
+        if (!traverse || !PyObject_IS_GC(o) || o == targets || o == objects || o == s->found || is_stand(o)) continue;
+        s->hit = 0;
+        traverse(o, look, s);
+        if (s->hit && PyList_Append(s->found, o) < 0) s->failed = 1;
+    }
+}
+
+static PyObject *holders(PyObject *m, PyObject *args) {
+    PyObject *objects, *targets;
+    int originals;
+    if (!PyArg_ParseTuple(args, "O!O!p:holders", &PyList_Type, &objects, &PyTuple_Type, &targets, &originals)) return NULL;
+    Search s = {.found = PyList_New(0)};
+    s.failed = !s.found;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(targets) && !s.failed; i++) {
+        PyObject *target = PyTuple_GET_ITEM(targets, i);
+        s.failed = add(&s.wanted, originals ? behind(target) : target) < 0;
+    }
+    if (!s.failed) look_at_all(objects, targets, &s);
+    PyMem_Free(s.wanted.slots);
+    PyMem_Free(s.seen.slots);
+    if (s.failed) Py_CLEAR(s.found);
+    return s.found;
+}
+
+static PyObject *exchange(PyObject **place, PyObject *old, PyObject *new) {
+    if (*place != old) Py_RETURN_FALSE;
+    *place = Py_NewRef(new);
+    Py_DECREF(old);
+    Py_RETURN_TRUE;
+}
+
+static PyObject *swap_dict(PyObject *dict, PyObject *key, PyObject *old, PyObject *new) {
+    PyObject *now = PyDict_GetItemWithError(dict, key);
+    if (now != old) {
+        if (PyErr_Occurred()) return NULL;
+        Py_RETURN_FALSE;
+    }
+    if (PyDict_SetItem(dict, key, new) < 0) return NULL;
+    Py_RETURN_TRUE;
+}
+
+static PyObject *swap_tuple(PyObject *tuple, Py_ssize_t i, PyObject *old, PyObject *new) {
+    if (i < 0 || i >= PyTuple_GET_SIZE(tuple)) Py_RETURN_FALSE;
+    PyObject *done = exchange(&PyTuple_GET_ITEM(tuple, i), old, new);
+    if (done == Py_True && PyObject_IS_GC(new) && !PyObject_GC_IsTracked(tuple)) PyObject_GC_Track(tuple);
+    return done;
+}
+
+/* Both have the same hash and are equal, so the member keeps its place. */
+static PyObject *swap_member(PyObject *set, PyObject *old, PyObject *new) {
+    PySetObject *s = (PySetObject *)set;
+    for (Py_ssize_t i = 0; i <= s->mask; i++)
+        if (s->table[i].key == old) return exchange(&s->table[i].key, old, new);
+    Py_RETURN_FALSE;
+}
+
+/* The reference is changed in one step, if it still is what it was: other threads see the old or the new function. */
+static PyObject *swap(PyObject *m, PyObject *args) {
+    PyObject *holder, *key, *old, *new;
+    if (!PyArg_ParseTuple(args, "OOOO:swap", &holder, &key, &old, &new)) return NULL;
+    if (PyDict_Check(holder)) return swap_dict(holder, key, old, new);
+    if (PyCell_Check(holder)) return exchange(&((PyCellObject *)holder)->ob_ref, old, new);
+    if (PyMethod_Check(holder)) return exchange(&((PyMethodObject *)holder)->im_func, old, new);
+    if (PyAnySet_Check(holder)) return swap_member(holder, old, new);
+    Py_ssize_t i = PyLong_AsSsize_t(key);
+    if (i == -1 && PyErr_Occurred()) return NULL;
+    if (PyTuple_Check(holder)) return swap_tuple(holder, i, old, new);
+    if (PyList_Check(holder)) {
+        if (i < 0 || i >= PyList_GET_SIZE(holder)) Py_RETURN_FALSE;
+        return exchange(&((PyListObject *)holder)->ob_item[i], old, new);
+    }
+    PyErr_SetString(PyExc_TypeError, "no such holder");
+    return NULL;
+}
+
+static PyObject *set_reduce(PyObject *m, PyObject *function) {
+    Py_INCREF(function);
+    Py_XSETREF(reduced, function);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"holders", holders, METH_VARARGS, "holders(objects, targets, originals): those that refer to a target."},
+    {"swap", swap, METH_VARARGS, "swap(holder, key, old, new): whether the old reference was there and is now the new."},
+    {"set_layers", set_layers, METH_VARARGS, "set_layers(stand, layers): what its calls go through, last one first."},
+    {"layers", get_layers, METH_O, "layers(stand): what its calls go through."},
+    {"set_reduce", set_reduce, METH_O, "set_reduce(function): how a stand is pickled."},
+    {NULL}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "codedag.migrate._patch", NULL, -1, methods};
+
+PyMODINIT_FUNC PyInit__patch(void) {
+    PyTypeObject *types[] = {&LayerType, &ThenType,         &AfterType,     &StandType,
+                             &BindingStandType, &HardStandType, &HardBindingStandType};
+    PyObject *m = PyModule_Create(&module);
+    if (!m) return NULL;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (PyModule_AddType(m, types[i]) < 0) { Py_DECREF(m); return NULL; }
+    declined_answer = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
+    if (!declined_answer || PyModule_AddObjectRef(m, "DECLINED", declined_answer) < 0) { Py_DECREF(m); return NULL; }
+    return m;
+}

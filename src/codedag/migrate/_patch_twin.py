@@ -1,0 +1,191 @@
+"""The plain-Python twin of `_patch`: the same answers, but its frames are visible and it is slower.
+
+It cannot swap a reference in one step, nor exchange an item of a tuple or the function of a bound method.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+DECLINED = object()
+_OWN = frozenset({"__wrapped__", "__call__", "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__"})
+_running = threading.local()
+_reduced: list[Callable[[Any, int], Any]] = []
+_get = object.__getattribute__
+
+
+class Layer:
+    """One replacement and its counts."""
+
+    __slots__ = ("calls", "checked", "declined", "fast", "run")
+
+    def __init__(self, run: Callable[..., Any] | None, /) -> None:
+        self.run = run
+        self.calls = self.fast = self.checked = self.declined = 0
+
+
+class Then:
+    """The answer of a replacement that wants to see the original's result."""
+
+    __slots__ = ("after",)
+
+    def __init__(self, after: Callable[[Any], None], /) -> None:
+        self.after = after
+
+
+class After:
+    """A callable that runs another one and tells somebody."""
+
+    __slots__ = ("callback", "function")
+
+    def __init__(self, function: Callable[..., Any], callback: Callable[[Any], None], /) -> None:
+        self.function, self.callback = function, callback
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """The result of the function."""
+        result = self.function(*args, **keywords)
+        self.callback(args[0] if args else None)
+        return result
+
+
+class HardStand:
+    """Stands in for a function that takes no weak references."""
+
+    __slots__ = ("__wrapped__", "_layers")
+
+    def __init__(self, original: Any, /) -> None:
+        object.__setattr__(self, "__wrapped__", original)
+        object.__setattr__(self, "_layers", ())
+
+    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
+        """The result of the newest replacement that takes the call, else the original's."""
+        busy = _running.__dict__.setdefault("stands", [])
+        original = _get(self, "__wrapped__")
+        for layer in () if any(stand is self for stand in busy) else reversed(_get(self, "_layers")):
+            layer.calls += 1
+            run = layer.run
+            if run is None:
+                continue
+            result = _inside(busy, self, run, args, keywords)
+            if type(result) is Then:
+                layer.checked += 1
+                value = original(*args, **keywords)
+                _inside(busy, self, result.after, (value,), {})
+                return value
+            if result is not DECLINED:
+                layer.fast += 1
+                return result
+            layer.declined += 1
+        return original(*args, **keywords)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _OWN or (name == "__get__" and issubclass(type(self), HardBindingStand)):
+            return _get(self, name)
+        return getattr(_get(self, "__wrapped__"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(_get(self, "__wrapped__"), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(_get(self, "__wrapped__"), name)
+
+    def __repr__(self) -> str:
+        return repr(_get(self, "__wrapped__"))
+
+    def __str__(self) -> str:
+        return str(_get(self, "__wrapped__"))
+
+    def __hash__(self) -> int:
+        return hash(_get(self, "__wrapped__"))
+
+    def __eq__(self, other: object) -> bool:
+        return bool(_behind(self) == _behind(other))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _reduced[0](_get(self, "__wrapped__"), protocol)
+
+    def __reduce__(self) -> Any:
+        return _reduced[0](_get(self, "__wrapped__"), 0)
+
+    def __copy__(self) -> HardStand:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> HardStand:
+        return self
+
+
+class Stand(HardStand):
+    """Stands in for a function."""
+
+    __slots__ = ("__weakref__",)
+
+
+class HardBindingStand(HardStand):
+    """Stands in for a function that becomes a method where a class holds it, and takes no weak references."""
+
+    __slots__ = ()
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+
+class BindingStand(HardBindingStand):
+    """Stands in for a function that becomes a method where a class holds it."""
+
+    __slots__ = ("__weakref__",)
+
+
+def _behind(value: Any) -> Any:
+    return _get(value, "__wrapped__") if issubclass(type(value), HardStand) else value
+
+
+def _inside(busy: list[Any], stand: HardStand, run: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    busy.append(stand)
+    try:
+        return run(*args, **keywords)
+    finally:
+        busy.pop()
+
+
+def holders(objects: list[Any], targets: tuple[Any, ...], originals: bool, /) -> list[Any]:
+    """The tracked objects that refer to a target; dicts and tuples unknown to the collector are not found."""
+    wanted = tuple(map(_behind, targets)) if originals else targets
+    ours = {id(objects), id(targets), id(wanted)}
+    found = gc.get_referrers(*wanted) if wanted else []
+    return [one for one in found if id(one) not in ours and not issubclass(type(one), HardStand)]
+
+
+def swap(holder: Any, key: Any, old: Any, new: Any, /) -> bool:
+    """Whether the old reference was there and is now the new."""
+    if type(holder) is types.CellType:
+        same = holder.cell_contents is old
+        if same:
+            holder.cell_contents = new
+        return same
+    kind: Any = dict if isinstance(holder, dict) else list
+    if not isinstance(holder, kind):
+        raise TypeError(f"a {type(holder).__name__} can only be edited where the C extension is there")
+    if (kind is list and key >= len(holder)) or kind.__getitem__(holder, key) is not old:
+        return False
+    kind.__setitem__(holder, key, new)
+    return True
+
+
+def layers(stand: HardStand, /) -> tuple[Layer, ...]:
+    """What the calls of a stand go through."""
+    found: tuple[Layer, ...] = _get(stand, "_layers")
+    return found
+
+
+def set_layers(stand: HardStand, layers: tuple[Layer, ...], /) -> None:
+    """Changes what the calls of a stand go through, last one first."""
+    object.__setattr__(stand, "_layers", layers)
+
+
+def set_reduce(function: Callable[[Any, int], Any], /) -> None:
+    """Sets how a stand is pickled."""
+    _reduced[:] = [function]

@@ -1,0 +1,368 @@
+"""Library patches: another function in the place of a library's, for calls made inside third-party packages.
+
+A function is replaced everywhere it is held, by a stand that answers for it in all but its calls; each reference is
+put back by identity.  Where two sets of patches name the same function, the newest is asked first and what it declines
+goes to the one before; they can be taken back in any order, and the last one puts the function back.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter
+from types import TracebackType
+from typing import Any
+from weakref import getweakrefcount
+
+from codedag.backends.registry import Substitution, find
+from codedag.backends.same import same
+from codedag.ir.verdict import No, Verdict, Yes
+from codedag.migrate import stands
+from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.holders import Sweep, space
+from codedag.migrate.journal import Edit, Left, Report, changed
+from codedag.migrate.later import Watch
+from codedag.migrate.substitute import FAILURES
+from codedag.migrate.trial import Trial
+
+REASONS = 50  # different reasons that are counted per function; the rest are counted together
+FORMAT = "codedag-patches"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What became of the calls of one function while it was patched."""
+
+    calls: int = 0
+    fast: int = 0
+    checked: int = 0  # both ran, and the original's result was used
+    declined: Mapping[str, int] = field(default_factory=dict)
+    mismatches: int = 0
+
+
+class Guarded:
+    """A substitution on trial: declines what its guard declines, and is checked against the original now and then."""
+
+    def __init__(self, substitution: Substitution) -> None:
+        self.substitution = substitution
+        self.trial = Trial(substitution.name)
+        self._failures = 0
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """The substitute's result; or that the original must run, alone or for comparison."""
+        if not self.trial.active:
+            return stands.native.DECLINED
+        verdict = attempt(self.substitution.accepts, args, keywords)
+        if isinstance(verdict, Failed) or not verdict:
+            return self._decline(getattr(verdict, "reason", "the guard failed"))
+        started = perf_counter()
+        result = attempt(self.substitution.run, *args, **keywords)
+        if isinstance(result, Failed):
+            return self._failed(result)
+        if self.trial.due():
+            between = perf_counter()
+            return stands.native.Then(partial(self._compare, result, between - started, between))
+        return result
+
+    def _compare(self, result: Any, seconds: float, between: float, original: Any) -> None:
+        ended = perf_counter()
+        verdict = attempt(same, original, result)
+        verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
+        self.trial.record(ended - between, seconds, verdict)
+
+    def _decline(self, reason: str) -> Any:
+        declined = self.trial.declined
+        self.trial.decline(reason if reason in declined or len(declined) < REASONS else "other reasons")
+        return stands.native.DECLINED
+
+    def _failed(self, failure: Failed) -> Any:
+        self._failures += 1
+        if self._failures >= FAILURES:
+            self.trial.stop(f"it failed {FAILURES} times ({failure.reason})")
+        return self._decline(failure.reason)
+
+
+class Patch:
+    """One function and what runs in its place: a function, a substitution, or None to count its calls only.
+
+    A function given by its dotted name is patched as soon as the program has loaded it.  A replacement may return
+    `DECLINED`: the original then runs, called from the program's own frame.
+    """
+
+    __slots__ = ("_original", "guarded", "layer", "replacement", "source")
+
+    def __init__(self, original: Any, replacement: Callable[..., Any] | Substitution | None = None) -> None:
+        self._original = None if isinstance(original, str) else stands.behind(original)
+        self.source = original if isinstance(original, str) else stands.name_of(self._original)
+        self.replacement = replacement
+        self.guarded = Guarded(replacement) if isinstance(replacement, Substitution) else None
+        self.layer = stands.native.Layer(self.guarded or replacement)
+        if self.guarded is not None:  # once taken back, a call costs no more than being counted
+            self.guarded.trial.on_stop = partial(setattr, self.layer, "run", None)
+
+    @property
+    def original(self) -> Any:
+        """The function itself, or None while its library is not loaded."""
+        if self._original is None:
+            self._original = stands.behind(_loaded(self.source))
+        return self._original
+
+    def possible(self) -> Verdict:
+        """Yes if it can be replaced here and now, else why not."""
+        if self.original is None:
+            return No(f"{self.source} is not loaded yet")
+        return stands.possible(self.original)
+
+    def is_registered(self) -> bool:
+        """Whether the registry of substitutions knows what runs in its place."""
+        return self.guarded is not None and any(
+            self.replacement is one for one in find(self.guarded.substitution.source)
+        )
+
+    def counts(self) -> Counts:
+        """What became of the calls so far."""
+        layer, trial = self.layer, self.guarded.trial if self.guarded else None
+        if trial is None:
+            declined = {"the replacement declined it": layer.declined} if layer.declined else {}
+            return Counts(layer.calls, layer.fast, 0, declined)
+        declined = dict(trial.declined)
+        rest = layer.calls - layer.fast - layer.checked - sum(declined.values())
+        if rest > 0:
+            declined[trial.reason or "an exception that is not ours"] = rest
+        return Counts(layer.calls, layer.fast, layer.checked, declined, trial.mismatches)
+
+
+class _Live:
+    """A function that is replaced now: its stand, and the journal."""
+
+    def __init__(self, stand: Any) -> None:
+        self.stand = stand
+        self.journal: list[Edit] = []
+
+
+class Patches:
+    """A set of patches that is applied and restored together."""
+
+    def __init__(self, *patches: Patch) -> None:
+        self.patches = patches
+        self.refused: dict[str, str] = {}
+        self.applied: list[Patch] = []
+        self.active = False
+
+    def __enter__(self) -> Patches:
+        self.apply()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.restore()
+
+    def apply(self) -> Report:
+        """What was changed; a second apply changes nothing and returns zeros."""
+        with _state.lock:
+            if self.active:
+                return Report()
+            self.active = True
+            _state.add(self)
+            try:
+                return self._apply_possible()
+            except BaseException:
+                self.restore()
+                raise
+
+    def _apply_possible(self) -> Report:
+        started = perf_counter()
+        self.refused, wanted = {}, []
+        for patch in self.patches:
+            verdict = patch.possible()
+            if isinstance(verdict, No):
+                self.refused[patch.source] = verdict.reason
+            elif patch not in self.applied:
+                wanted.append(patch)
+        fresh = [live for live in map(self._stand_in, wanted) if live is not None]
+        return _state.put(fresh, started)
+
+    def _stand_in(self, patch: Patch) -> _Live | None:
+        """Puts the patch on the stand of its function; the live function, if nobody had replaced it yet."""
+        live = _state.live.get(id(patch.original))
+        if live is None:
+            stand = _state.retired.pop(id(patch.original), None)
+            stand = stands.make(patch.original) if stand is None else stand
+            live = _state.live[id(patch.original)] = _Live(stand)
+        new = not stands.native.layers(live.stand)  # also one whose restore was interrupted
+        if patch.guarded is not None:
+            attempt(patch.guarded.substitution.original)  # it remembers the function, which soon is not found by name
+        native = stands.native
+        native.set_layers(live.stand, (*native.layers(live.stand), patch.layer))
+        self.applied.append(patch)
+        return live if new else None
+
+    def restore(self) -> Report:
+        """What was put back, and what the program had changed meanwhile; zeros if nothing is applied."""
+        with _state.lock:
+            if not self.active:
+                return Report()
+            started = perf_counter()
+            self.active = False
+            _state.remove(self)
+            free = [live for patch in self.applied if (live := self._take_off(patch)) is not None]
+            self.applied = []
+            return _state.put_back(free, started)
+
+    def _take_off(self, patch: Patch) -> _Live | None:
+        """Takes the patch from the stand of its function; the live function, if that was the last one."""
+        live = _state.live[id(patch.original)]
+        rest = tuple(layer for layer in stands.native.layers(live.stand) if layer is not patch.layer)
+        stands.native.set_layers(live.stand, rest)
+        return None if rest else live
+
+    def late(self) -> None:
+        """Applies the patches whose library has been loaded since."""
+        if any(patch not in self.applied and patch.original is not None for patch in self.patches):
+            self._apply_possible()
+
+    @property
+    def journal(self) -> tuple[Edit, ...]:
+        """Every reference that is changed now for the functions of this set."""
+        live = (_state.live.get(id(patch.original)) for patch in self.applied)
+        return tuple(edit for one in live if one is not None for edit in one.journal)
+
+    def counts(self) -> dict[str, Counts]:
+        """What became of the calls, by function."""
+        return {patch.source: patch.counts() for patch in self.patches}
+
+    def state(self) -> dict[str, Any]:
+        """The set as plain data for another process: registered substitutions by name; others are only listed."""
+        registered = [patch.guarded.substitution for patch in self.patches if patch.guarded and patch.is_registered()]
+        left_out = [patch.source for patch in self.patches if not patch.is_registered()]
+        names = [{"source": one.source, "into": one.into, "module": one.module} for one in registered]
+        return {"format": FORMAT, "version": 1, "patches": names, "left_out": left_out}
+
+    @classmethod
+    def of_state(cls, state: Mapping[str, Any]) -> Patches:
+        """The set that such data names; what is not in the registry here is refused, and nothing is imported for it."""
+        made: list[Patch] = []
+        refused: dict[str, str] = {}
+        entries = state.get("patches") if state.get("format") == FORMAT and state.get("version") == 1 else None
+        for entry in entries if isinstance(entries, list) else ():
+            found = _registered(entry)
+            if isinstance(found, No):
+                refused[str(entry)[:200]] = found.reason
+            else:
+                made.append(Patch(found.source, found))
+        patches = cls(*made)
+        patches.not_known = refused
+        return patches
+
+    not_known: Mapping[str, str] = {}
+
+
+class _State:
+    """The functions that are replaced in this process, and the sets of patches that are applied."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.live: dict[int, _Live] = {}
+        self.sets: list[Patches] = []
+        self.retired: dict[int, Any] = {}
+        self.watch = Watch(self.loaded)
+
+    def fresh_lock(self) -> None:
+        """After a fork: another thread may have held the lock."""
+        self.lock = threading.RLock()
+
+    def add(self, patches: Patches) -> None:
+        """Counts a set as applied; imports are watched as long as there is one."""
+        self.sets.append(patches)
+        self.watch.start()
+
+    def remove(self, patches: Patches) -> None:
+        """Counts a set as no longer applied."""
+        self.sets.remove(patches)
+        if not self.sets:
+            self.watch.stop()
+
+    def put(self, fresh: list[_Live], started: float) -> Report:
+        """Puts the stands in place of their functions."""
+        if not fresh:
+            return Report()
+        sweep = Sweep(tuple(live.stand for live in fresh), to_stand=True)
+        try:
+            sweep.run()
+        finally:
+            self._write(sweep.edits)
+        caveats = ((stands.name_of(live.stand), stands.caveat(live.stand.__wrapped__)) for live in fresh)
+        notes = tuple(f"{name}: {caveat}" for name, caveat in caveats if caveat)
+        return Report(tuple(sweep.edits), tuple(sweep.left), notes=notes, seconds=perf_counter() - started)
+
+    def _write(self, edits: list[Edit]) -> None:
+        for edit in edits:
+            self.live[edit.function_id].journal.append(edit)
+
+    def put_back(self, free: list[_Live], started: float) -> Report:
+        """Puts the functions back in place of their stands, those in the journal and those held since."""
+        if not free:
+            return Report()
+        done = [edit for live in free for edit in reversed(live.journal)]
+        stand_ins = tuple(live.stand for live in free)
+        sweep = Sweep(stand_ins, to_stand=False).run(remember=[edit.holder_id for edit in done])
+        edits, left = list(sweep.edits), sweep.left
+        if threading.active_count() > 1:  # others may have passed a stand on while we walked: look again
+            again = Sweep(stand_ins, to_stand=False).run()
+            edits, left = edits + again.edits, again.left
+        missing = changed(done, edits, sweep.alive)
+        for live in free:
+            self._let_go(live)
+        return Report(tuple(edits), tuple(left), missing, seconds=perf_counter() - started)
+
+    def _let_go(self, live: _Live) -> None:
+        """Forgets a function, unless the program refers weakly to its stand: a registry would lose that entry."""
+        original = id(live.stand.__wrapped__)
+        del self.live[original]
+        if type(live.stand).__weakrefoffset__ and getweakrefcount(live.stand):
+            self.retired[original] = live.stand
+
+    def loaded(self, module: Any) -> None:
+        """After an import: functions that the module got past us are replaced, and patches that waited for it."""
+        names = space(module)
+        with self.lock:
+            for patches in list(self.sets):
+                patches.late()
+            if names is None or not self.live or not any(id(value) in self.live for value in list(names.values())):
+                return
+            sweep = Sweep(tuple(live.stand for live in self.live.values()), to_stand=True)
+            sweep.module(names, str(names.get("__name__")))
+            self._write(sweep.edits)
+
+
+_state = _State()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_state.fresh_lock)
+
+
+def _loaded(source: str) -> Any:
+    """The function of a dotted name if its module is loaded already; nothing is imported."""
+    path, _, name = source.rpartition(".")
+    module = sys.modules.get(path)
+    names = space(module) if module is not None else None
+    return names.get(name) if names is not None else None
+
+
+def _registered(entry: Any) -> Substitution | No:
+    if not isinstance(entry, dict) or not all(
+        isinstance(entry.get(name), str) for name in ("source", "into", "module")
+    ):
+        return No("it names no substitution")
+    for one in find(entry["source"]):
+        if (one.source, one.into, one.module) == (entry["source"], entry["into"], entry["module"]):
+            verdict = one.available()
+            return one if not isinstance(verdict, No) else verdict
+    return No("it is not in the registry of this installation")
+
+
+__all__ = ["Counts", "Edit", "Left", "Patch", "Patches", "Report", "Yes"]
