@@ -296,13 +296,22 @@ def _binder(function: Callable[..., Any]) -> Callable[..., Any]:
     try:
         fields = [_field(parameter) for parameter in signature.parameters.values()]
         # A generated __init__ binds in a microsecond; Signature.bind needs ten.
-        return make_dataclass("Bound", fields, slots=True, eq=False, repr=False)
+        made = make_dataclass("Bound", fields, slots=True, eq=False, repr=False)
     except (TypeError, ValueError):  # a kind of parameter or a default that a dataclass cannot have
         return functools.partial(_bind_slowly, signature)
+    places = frozenset(p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_ONLY)
+    return functools.partial(_bind_by_place, made, places) if places else made
+
+
+def _bind_by_place(made: Callable[..., Any], places: frozenset[str], /, *args: Any, **kwargs: Any) -> Any:
+    """The bound arguments, if none is given by keyword that may only be given by position."""
+    if kwargs and not places.isdisjoint(kwargs):
+        raise TypeError("a positional-only argument is given by keyword")
+    return made(*args, **kwargs)
 
 
 def _field(parameter: inspect.Parameter) -> tuple[str, Any, Any]:
-    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         raise TypeError(parameter.kind)
     keyword_only = parameter.kind is parameter.KEYWORD_ONLY
     if parameter.default is parameter.empty:
