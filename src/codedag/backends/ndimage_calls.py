@@ -20,7 +20,12 @@ _ODD_MODES = ("wrap", "grid-wrap", "bogus", None, 3)
 
 def grey(rng: random.Random) -> Call:
     """A call of a grey morphology of two steps."""
-    return cv2_calls.filter_call(rng, cv2_calls.GREY_NAMES)
+    if rng.random() < 0.5:
+        return cv2_calls.filter_call(rng, cv2_calls.GREY_NAMES)
+    image = array(rng, (rng.randint(100, 160), rng.randint(100, 160)), rng.choice(("uint8", "uint8", "uint16", "int16")))
+    values: dict[str, Any] = {"input": image, "size": rng.choice((3, 5, (3, 3), (5, 7), 4))}
+    maybe(rng, values, 0.4, "mode", _MODES)
+    return spread(rng, cv2_calls.GREY_NAMES, values)
 
 
 def binary(rng: random.Random) -> Call:
