@@ -23,7 +23,7 @@ def counts(values: Array) -> Array:
 
     flat = np.ascontiguousarray(values).reshape(-1)
     found = cv2.calcHist([flat], [0], None, [256], [0, 256])
-    return found.reshape(-1).astype(np.intp)
+    return found.reshape(-1).astype(np.intp)  # type: ignore[no-any-return]
 
 
 def looked_up(values: Array, table: Array) -> Array:

@@ -83,7 +83,8 @@ def white_tophat(
 ) -> Array:
     """The image less its opening, in the image's own whole numbers."""
     opened = grey_opening.run(input, size, footprint, None, None, mode, cval, origin, axes=axes)
-    return np.subtract(input, opened, out=opened)
+    np.subtract(input, opened, out=opened)
+    return opened  # type: ignore[no-any-return]
 
 
 @substitutes("scipy.ndimage.black_tophat", into="cv2", gives=EXACT, needs=CV2, source_needs=MORPHOLOGY)
@@ -101,7 +102,8 @@ def black_tophat(
 ) -> Array:
     """The closing of the image less the image, in its own whole numbers."""
     closed = grey_closing.run(input, size, footprint, None, None, mode, cval, origin, axes=axes)
-    return np.subtract(closed, input, out=closed)
+    np.subtract(closed, input, out=closed)
+    return closed  # type: ignore[no-any-return]
 
 
 @substitutes("scipy.ndimage.morphological_gradient", into="cv2", gives=EXACT, needs=CV2, source_needs=MORPHOLOGY)
@@ -120,7 +122,8 @@ def morphological_gradient(
     """The dilation less the erosion, in the image's own whole numbers."""
     options = (size, footprint, None, None, mode, cval, origin)
     high = cv2_.grey_dilation.run(input, *options, axes=axes)
-    return np.subtract(high, cv2_.grey_erosion.run(input, *options, axes=axes), out=high)
+    np.subtract(high, cv2_.grey_erosion.run(input, *options, axes=axes), out=high)
+    return high  # type: ignore[no-any-return]
 
 
 @grey_opening.guard

@@ -22,7 +22,9 @@ def grey(rng: random.Random) -> Call:
     """A call of a grey morphology of two steps."""
     if rng.random() < 0.5:
         return cv2_calls.filter_call(rng, cv2_calls.GREY_NAMES)
-    image = array(rng, (rng.randint(100, 160), rng.randint(100, 160)), rng.choice(("uint8", "uint8", "uint16", "int16")))
+    image = array(
+        rng, (rng.randint(100, 160), rng.randint(100, 160)), rng.choice(("uint8", "uint8", "uint16", "int16"))
+    )
     values: dict[str, Any] = {"input": image, "size": rng.choice((3, 5, (3, 3), (5, 7), 4))}
     maybe(rng, values, 0.4, "mode", _MODES)
     return spread(rng, cv2_calls.GREY_NAMES, values)
@@ -36,8 +38,9 @@ def binary(rng: random.Random) -> Call:
 
 
 def _shape(rng: random.Random) -> tuple[int, ...]:
-    side = lambda: rng.choice((70, 99, 128, 201))  # noqa: E731
-    return weighted(rng, ((side(), side()),), ((5000,), (30, 30, 3), (0, 9), (1, 1), (2, 3000), (1, 5000)))  # type: ignore[no-any-return]
+    sides = (70, 99, 128, 201)
+    usual = (rng.choice(sides), rng.choice(sides))
+    return weighted(rng, (usual,), ((5000,), (30, 30, 3), (0, 9), (1, 1), (2, 3000), (1, 5000)))  # type: ignore[no-any-return]
 
 
 def components(rng: random.Random, names: tuple[str, ...]) -> Call:

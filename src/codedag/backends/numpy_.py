@@ -52,9 +52,7 @@ def _(call: Any) -> Verdict:
 
 
 @substitutes("numpy.mean", into="cv2", gives=EXACT, needs=CV2, source_needs=NUMPY)
-def mean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _NO, *, where: Any = _NO
-) -> Any:
+def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _NO, *, where: Any = _NO) -> Any:
     """The mean of bytes or of a mask as float64: an exact sum, divided once as numpy does."""
     if a.dtype.kind == "b":
         return np.float64(np.count_nonzero(a.view(np.uint8))) / np.float64(a.size)
@@ -181,10 +179,10 @@ def histogram(
     density: Any = None,
     weights: Any = None,
 ) -> tuple[Array, Array]:
-    """numpy's own histogram of the values that occur, each weighted by how often it does."""
+    """Numpy's own histogram of the values that occur, each weighted by how often it does."""
     found = counts(a)
     present = found.nonzero()[0]
-    return np.histogram(present.astype(np.uint8), bins, range, density, found[present])  # type: ignore[return-value]
+    return np.histogram(present.astype(np.uint8), bins, range, density, found[present])
 
 
 @histogram.guard

@@ -69,7 +69,7 @@ def histogram(rng: random.Random) -> Call:
     """A call of numpy.histogram."""
     values: dict[str, Any] = {"a": image(rng)}
     bins = (256, 10, 7, 255, 1, 1000, [0, 10, 200], [0.0, 0.5, 3.5, 255], list(range(257)), np.linspace(0, 256, 33))
-    odd = (0, -1, "auto", [3, 2, 1], [[1, 2]], None, 2.5, [5], np.array([1, 1, 3]))
+    odd: tuple[Any, ...] = (0, -1, "auto", [3, 2, 1], [[1, 2]], None, 2.5, [5], np.array([1, 1, 3]))
     if rng.random() < 0.8:
         values["bins"] = weighted(rng, bins, odd)
     if rng.random() < 0.5:
@@ -95,7 +95,17 @@ def quantile(rng: random.Random, most: int) -> Call:
     usual = [share * most for share in shares] + [[2 * most / 100, 0.98 * most], (0.0, most / 3, 1.0 * most)]
     if most == 100:
         usual += [50, 99, (1, 99), [0, 25, 50, 75, 100]]
-    odd = (-0.1, most + 1, None, "5", [], [[0.5]], float("nan"), np.float32(0.5), np.array([0.25, 0.5]))
+    odd: tuple[Any, ...] = (
+        -0.1,
+        most + 1,
+        None,
+        "5",
+        [],
+        [[0.5]],
+        float("nan"),
+        np.float32(0.5),
+        np.array([0.25, 0.5]),
+    )
     values: dict[str, Any] = {"a": image(rng), "q": weighted(rng, usual, odd)}
     maybe(rng, values, 0.1, "axis", (None, 0, (0, 1)))
     maybe(rng, values, 0.1, "method", ("linear", "nearest", "lower", "bogus"))
@@ -106,7 +116,7 @@ def quantile(rng: random.Random, most: int) -> Call:
 def isin(rng: random.Random) -> Call:
     """A call of numpy.isin."""
     usual = ([1, 2, 3], (0, 255), [7], np.array([1, 2], np.uint8), np.array([300, 4, -1]), [5, 5, 1000, -3])
-    odd = ([], 3, "a", [1.5], {1, 2}, [[1], [2]], None, np.array([1.0, np.nan]))
+    odd: tuple[Any, ...] = ([], 3, "a", [1.5], {1, 2}, [[1], [2]], None, np.array([1.0, np.nan]))
     values: dict[str, Any] = {"element": image(rng), "test_elements": weighted(rng, usual, odd)}
     maybe(rng, values, 0.3, "invert", (True, False, 1))
     maybe(rng, values, 0.05, "assume_unique", (True, False))
@@ -123,7 +133,14 @@ def interp(rng: random.Random) -> Call:
         ([3], [4.0]),
         (np.linspace(0, 255, 300), np.sqrt(np.arange(300))),
     )
-    odd = (([0, 1], [1]), ([2, 1, 7], [0, 1, 2]), ([0, 1], [1j, 2]), ([], []), (3, 4), ([0, 1], [np.nan, 1.0]))
+    odd: tuple[Any, ...] = (
+        ([0, 1], [1]),
+        ([2, 1, 7], [0, 1, 2]),
+        ([0, 1], [1j, 2]),
+        ([], []),
+        (3, 4),
+        ([0, 1], [np.nan, 1.0]),
+    )
     xp, fp = weighted(rng, curves, odd)
     values: dict[str, Any] = {"x": image(rng), "xp": xp, "fp": fp}
     maybe(rng, values, 0.2, "left", (None, -1, 0.25, "a"))
@@ -135,7 +152,7 @@ def interp(rng: random.Random) -> Call:
 def digitize(rng: random.Random) -> Call:
     """A call of numpy.digitize."""
     usual = ([10, 50, 200], (0.5, 1.5), np.arange(0, 256, 16), np.linspace(0, 255, 9), [7])
-    odd = ([3, 2, 1], [1, 1, 2], [1, 3, 2], 5, [], "a", [[1, 2]], None)
+    odd: tuple[Any, ...] = ([3, 2, 1], [1, 1, 2], [1, 3, 2], 5, [], "a", [[1, 2]], None)
     values: dict[str, Any] = {"x": image(rng), "bins": weighted(rng, usual, odd)}
     maybe(rng, values, 0.3, "right", (True, False, 1))
     return spread(rng, ("x", "bins", "right"), values)

@@ -59,7 +59,7 @@ def _image(value: Any) -> str:
         return f"dtype {value.dtype.str} is not supported"
     if value.ndim not in (2, 3):
         return f"{value.ndim} dimensions"
-    if value.size < LEAST or min(value.shape[:2]) < 2 and value.ndim == 2:
+    if value.size < LEAST or (min(value.shape[:2]) < 2 and value.ndim == 2):
         return "the array is too small to gain"
     return "" if max(value.shape) <= LONGEST and value.flags.aligned else "too long or not aligned for cv2"
 
@@ -72,7 +72,7 @@ def _move(value: Array) -> _Move | None:
     """How cv2 copies the view, known by its strides; None if numpy's own copy is as good."""
     if value.ndim == 2:
         return _plane_move(value, value.itemsize)
-    rows, columns, channels = value.shape
+    _, columns, channels = value.shape
     if value.strides[2] == value.itemsize and 2 <= channels <= 4:
         return _plane_move(value, value.itemsize * channels)
     if value.strides[2] == -value.itemsize and channels == 3 and value.itemsize < 8 and columns > 1:
@@ -241,21 +241,21 @@ def _pair(value: Any) -> bool:
 @substitutes("numpy.nonzero", into="numpy", gives=EXACT, needs=NUMPY, source_needs=NUMPY)
 def nonzero(a: Any) -> tuple[Array, ...]:
     """Row and column of each true element, from its place in the flat mask."""
-    places = _places(a)
-    return places[:, 0], places[:, 1]
+    return _places(a)
 
 
 @substitutes("numpy.where", into="numpy", gives=EXACT, needs=NUMPY, source_needs=NUMPY)
 def where(condition: Any, x: Any = np._NoValue, y: Any = np._NoValue, /) -> tuple[Array, ...]:
     """Row and column of each true element of a mask given alone."""
-    places = _places(condition)
-    return places[:, 0], places[:, 1]
+    return _places(condition)
 
 
 @substitutes("numpy.argwhere", into="numpy", gives=EXACT, needs=NUMPY, source_needs=NUMPY)
 def argwhere(a: Any) -> Array:
     """Row and column of each true element as the rows of one array."""
     flat = a.reshape(-1).nonzero()[0]
+    if not len(flat):
+        return np.argwhere(a)
     places = np.empty((2, len(flat)), np.intp)
     np.divmod(flat, a.shape[1], out=(places[0], places[1]))
     return places.T  # numpy's result is such a view too
@@ -280,11 +280,14 @@ def _mask(value: Any) -> str:
     return "" if value.size >= LEAST else "the array is too small to gain"
 
 
-def _places(mask: Array) -> Array:
+def _places(mask: Array) -> tuple[Array, ...]:
+    """Rows and columns as two views of one array, as numpy gives them; of nothing numpy's views have other strides."""
     flat = mask.reshape(-1).nonzero()[0]
+    if not len(flat):
+        return mask.nonzero()
     places = np.empty((len(flat), 2), np.intp)
     np.divmod(flat, mask.shape[1], out=(places[:, 0], places[:, 1]))
-    return places
+    return places[:, 0], places[:, 1]
 
 
 @nonzero.calls

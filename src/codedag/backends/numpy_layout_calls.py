@@ -75,7 +75,7 @@ def pad(rng: random.Random) -> Call:
     image = array(rng, (*_sides(rng), *channels), weighted(rng, _DTYPES, ("float16", "int64")), layout)
     wide = [(rng.choice((0, 1, 5, 16)), rng.choice((0, 2, 8, 30))) for _ in range(2)]
     usual: list[Any] = [(*wide, (0, 0))] if image.ndim == 3 else [wide, tuple(wide), 3, 8, 0, (4, 7), (2, 2)]
-    odd = (-1, 2.0, ((1, 1),), "3", None, [(1, 2), (3, 4), (1, 1)], (5,), 200, {0: 2}, [])
+    odd: tuple[Any, ...] = (-1, 2.0, ((1, 1),), "3", None, [(1, 2), (3, 4), (1, 1)], (5,), 200, {0: 2}, [])
     values: dict[str, Any] = {"array": image, "pad_width": weighted(rng, usual, odd)}
     modes = ("constant", "edge", "reflect", "symmetric", "wrap")
     if rng.random() < 0.7:

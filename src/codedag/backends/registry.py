@@ -16,7 +16,7 @@ import logging
 import pkgutil
 import random
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
@@ -201,7 +201,11 @@ def substitutes(
 def find(source_name: str) -> tuple[Substitution, ...]:
     """The substitutions for a function, by its public name or the private module that it lives in."""
     _table.load()
-    return _table.of(source_name) or _table.of(_public(source_name))
+    for name in (source_name, *_public(source_name)):
+        found = _table.of(name)
+        if found:
+            return found
+    return ()
 
 
 def all_substitutions() -> tuple[Substitution, ...]:
@@ -280,10 +284,17 @@ def _built_in() -> tuple[str, ...]:
     return tuple(sorted(name for name in found if name.endswith("_")))
 
 
-def _public(name: str) -> str:
-    """The name without private modules: scipy.ndimage._filters.sobel becomes scipy.ndimage.sobel."""
+def _public(name: str) -> Iterator[str]:
+    """The names under which a library may show the function, without private modules and then without inner ones.
+
+    scipy.ndimage._filters.sobel is scipy.ndimage.sobel, skimage.morphology.gray.erosion skimage.morphology.erosion.
+    Whoever uses what is found compares the functions themselves.
+    """
     *modules, last = name.split(".")
-    return ".".join([*(part for part in modules if not part.startswith("_")), last])
+    modules = [part for part in modules if not part.startswith("_")]
+    while modules:
+        yield ".".join([*modules, last])
+        modules.pop()
 
 
 def _no_guard(call: Any) -> Verdict:

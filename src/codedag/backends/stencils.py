@@ -58,9 +58,11 @@ def _laplacian(band: Array) -> Array:
     deep = band.astype(np.float64, copy=False)
     pixel = deep[1:-1, 1:-1]
     down = _around(pixel, deep[:-2, 1:-1], deep[2:, 1:-1], -2).astype(band.dtype, copy=False)
-    return np.add(down, _around(pixel, deep[1:-1, :-2], deep[1:-1, 2:], -2).astype(band.dtype, copy=False), out=down)
+    down += _around(pixel, deep[1:-1, :-2], deep[1:-1, 2:], -2).astype(band.dtype, copy=False)
+    return down
 
 
 def _around(pixel: Array, before: Array, after: Array, middle: int) -> Array:
-    outer = before + after
-    return np.add(pixel if middle == 1 else pixel * float(middle), outer, out=outer)
+    outer: Array = before + after
+    outer += pixel if middle == 1 else pixel * float(middle)  # a sum of two does not depend on their order
+    return outer
