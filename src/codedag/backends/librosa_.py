@@ -18,6 +18,7 @@ Array = np.ndarray[Any, Any]
 LIBROSA = "librosa>=0.11,<0.12"  # copies of its formulas; another release may change them
 NUMPY = "numpy>=2.0"
 LEAST = 2048  # samples
+LONGEST = 131_072  # beyond that the bank is a small part of the work
 _memory = Remembered()
 _harmless: set[tuple[Any, ...]] = set()  # banks known to have no empty filter, about which librosa warns each time
 MOST_KNOWN = 4096
@@ -163,6 +164,8 @@ def _sound(value: Any) -> str:
 def _frames(call: Any) -> str:
     if call.S is not None or call.win_length is not None or call.center is not True or call.pad_mode != "constant":
         return "a spectrogram or odd frames are given"
+    if call.y.size > LONGEST:
+        return "too long a sound to gain"
     if type(call.n_fft) is not int or not 64 <= call.n_fft <= call.y.size:
         return "frames longer than the sound"
     if type(call.hop_length) is not int or call.hop_length < 1 or call.power not in (1.0, 2.0):

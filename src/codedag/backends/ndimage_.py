@@ -305,39 +305,16 @@ def prewitt(
     return stencils.gradient(input, _edge(mode), axis, 1)
 
 
-@substitutes("scipy.ndimage.laplace", into="cv2", gives=EXACT, needs=CV2, source_needs=SCIPY)
-def laplace(
-    input: Any,  # noqa: A002
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    *,
-    axes: Any = None,
-) -> Array:
-    """The second differences along both axes, added in scipy's order."""
-    return stencils.laplacian(input, _edge(mode))
-
-
 @sobel.guard
 @prewitt.guard
 def _(call: Any) -> Verdict:
     return answer(_axis(call.axis) or _smooth(call))
 
 
-@laplace.guard
-def _(call: Any) -> Verdict:
-    return answer(left_out(call, ("axes",)) or _smooth(call))
-
-
 @sobel.calls
 @prewitt.calls
 def _(rng: random.Random) -> Call:
     return ndimage_calls.gradient(rng, ("input", "axis", "output", "mode", "cval"))
-
-
-@laplace.calls
-def _(rng: random.Random) -> Call:
-    return ndimage_calls.gradient(rng, ("input", "output", "mode", "cval"))
 
 
 def _edge(mode: str) -> int:

@@ -58,7 +58,7 @@ def components(rng: random.Random, names: tuple[str, ...]) -> Call:
 
 
 def gradient(rng: random.Random, names: tuple[str, ...]) -> Call:
-    """A call of sobel, prewitt or laplace on pixels that are mostly not negative."""
+    """A call of sobel or prewitt on pixels that are mostly not negative."""
     image = array(rng, _shape(rng), weighted(rng, ("float32", "float64"), ("uint8", "int16", "int64"), 0.15))
     if image.dtype.kind == "f" and rng.random() < 0.8:
         with np.errstate(all="ignore"):

@@ -21,7 +21,7 @@ CV2 = "opencv-python-headless>=4.8"
 NUMPY = "numpy>=2.0"
 # The fewest elements at which guard and substitute together gained 1.1 times in bench/substitutions.py.
 LEAST = 2048
-LEAST_TABLE = 8192  # a table is made by 256 calls' worth of the original's work
+LEAST_TABLE = 32_768  # numpy.isin itself is a table for few numbers
 LARGEST = 2**31 - 1
 _NO: Any = np._NoValue
 

@@ -15,11 +15,11 @@ _RARE_SIZES = (0, 1, 2, 7, 30)
 _OTHER = ("int16", "float32", "float64", "int64", "uint16", "int8")
 
 
-def image(rng: random.Random, usual: tuple[str, ...] = ("uint8",), flat: bool = False) -> Any:
+def image(rng: random.Random, usual: tuple[str, ...] = ("uint8",), flat: bool = False, least: int = 0) -> Any:
     """Mostly an image of bytes; at times small, empty, one-dimensional, a list or of another dtype."""
     if rng.random() < 0.03:
         return rng.choice(([1, 2, 3], 5, None, [[1, 2], [3, 4]], (), "ab"))
-    sides = tuple(rng.choice(weighted(rng, (_SIZES,), (_RARE_SIZES,))) for _ in range(2))
+    sides = tuple(least + rng.choice(weighted(rng, (_SIZES,), (_RARE_SIZES,))) for _ in range(2))
     dtype = weighted(rng, usual, _OTHER)
     if flat or rng.random() < 0.1:
         return array(rng, (sides[0] * sides[1],), dtype)
@@ -117,7 +117,10 @@ def isin(rng: random.Random) -> Call:
     """A call of numpy.isin."""
     usual = ([1, 2, 3], (0, 255), [7], np.array([1, 2], np.uint8), np.array([300, 4, -1]), [5, 5, 1000, -3])
     odd: tuple[Any, ...] = ([], 3, "a", [1.5], {1, 2}, [[1], [2]], None, np.array([1.0, np.nan]))
-    values: dict[str, Any] = {"element": image(rng), "test_elements": weighted(rng, usual, odd)}
+    values: dict[str, Any] = {
+        "element": image(rng, least=rng.choice((0, 100, 100, 100))),
+        "test_elements": weighted(rng, usual, odd),
+    }
     maybe(rng, values, 0.3, "invert", (True, False, 1))
     maybe(rng, values, 0.05, "assume_unique", (True, False))
     maybe(rng, values, 0.05, "kind", ("sort", "table", None))

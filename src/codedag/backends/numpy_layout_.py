@@ -21,6 +21,7 @@ from codedag.ir.verdict import Verdict
 CV2 = "opencv-python-headless>=4.8"
 NUMPY = "numpy>=2.0"
 LEAST = 2048  # elements; measured with bench/substitutions.py
+LEAST_GREY = 32_768  # numpy copies turned images of one channel well while they fit into the cache
 LARGEST = 2**31 - 1
 LONGEST = 32_000  # cv2 counts rows in places with 16 bits
 _KINDS = frozenset("biuf")
@@ -71,7 +72,7 @@ def _turned(value: Array) -> str:
 def _move(value: Array) -> _Move | None:
     """How cv2 copies the view, known by its strides; None if numpy's own copy is as good."""
     if value.ndim == 2:
-        return _plane_move(value, value.itemsize)
+        return _plane_move(value, value.itemsize) if value.size >= LEAST_GREY and value.itemsize < 8 else None
     _, columns, channels = value.shape
     if value.strides[2] == value.itemsize and 2 <= channels <= 4:
         return _plane_move(value, value.itemsize * channels)
@@ -86,7 +87,7 @@ def _plane_move(value: Array, pixel: int) -> _Move | None:
         return None
     if right == -pixel and abs(down) == columns * pixel:
         return _mirror if down > 0 else _half_turn
-    if abs(down) == pixel and abs(right) == rows * pixel and (pixel < 8 or value.ndim == 3):
+    if abs(down) == pixel and abs(right) == rows * pixel:
         return _TURNS.get((down > 0, right > 0))
     return None
 

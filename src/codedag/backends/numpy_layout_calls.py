@@ -12,6 +12,7 @@ from codedag.backends.registry import Call
 from codedag.backends.samples import Array, array, spread, weighted
 
 _DTYPES = ("uint8", "uint8", "uint8", "float32", "int16", "float64", "bool", "int32")
+_PADDED = ("uint8", "uint8", "uint8", "float32", "int16", "float64", "int32")
 _RARE_DTYPES = ("float16", "complex64", ">u2", "int64", "int8", "uint64")
 _SIDES = (48, 64, 97, 128)
 
@@ -61,9 +62,10 @@ _ODD_TURNS = (
 def ascontiguousarray(rng: random.Random) -> Call:
     """A call with a view of an image, mostly one that is turned."""
     channels = weighted(rng, ((), (3,), (3,), (4,), (2,)), ((1,), (5,), (3, 2)))
-    image = _values(rng, (*_sides(rng), *channels))
+    rows, columns = _sides(rng)
+    image = _values(rng, (rows, columns, *channels) if channels else (rows * 2, columns * 4))
     turns: Any = _TURNS_2D if image.ndim == 2 else _TURNS_3D
-    values: dict[str, Any] = {"a": weighted(rng, turns if image.ndim < 4 else _ODD_TURNS, _ODD_TURNS, 0.15)(image)}
+    values: dict[str, Any] = {"a": weighted(rng, turns if image.ndim < 4 else _ODD_TURNS, _ODD_TURNS, 0.08)(image)}
     maybe(rng, values, 0.04, "dtype", (None, np.float32, "int8"))
     return spread(rng, ("a", "dtype"), values)
 
@@ -71,8 +73,8 @@ def ascontiguousarray(rng: random.Random) -> Call:
 def pad(rng: random.Random) -> Call:
     """A call of numpy.pad."""
     channels = weighted(rng, ((), (3,), (3,), (4,)), ((1,), (5,), (3, 2)))
-    layout = weighted(rng, ("plain",), ("fortran", "reversed", "strided", "cut", "broadcast"), 0.3)
-    image = array(rng, (*_sides(rng), *channels), weighted(rng, _DTYPES, ("float16", "int64")), layout)
+    layout = weighted(rng, ("plain",), ("fortran", "reversed", "strided", "cut", "broadcast"), 0.25)
+    image = array(rng, (*_sides(rng), *channels), weighted(rng, _PADDED, ("float16", "int64", "bool")), layout)
     wide = [(rng.choice((0, 1, 5, 16)), rng.choice((0, 2, 8, 30))) for _ in range(2)]
     usual: list[Any] = [(*wide, (0, 0))] if image.ndim == 3 else [wide, tuple(wide), 3, 8, 0, (4, 7), (2, 2)]
     odd: tuple[Any, ...] = (-1, 2.0, ((1, 1),), "3", None, [(1, 2), (3, 4), (1, 1)], (5,), 200, {0: 2}, [])

@@ -1,6 +1,6 @@
 """Gradients of images as scipy.ndimage computes them: in float64, the outer neighbours added first, line by line.
 
-Works in bands of rows that stay in the processor's cache. All products are with 1, 2 or -2 and do not round.
+Works in bands of rows that stay in the processor's cache. All products are with 1 or 2 and do not round.
 """
 
 from __future__ import annotations
@@ -18,11 +18,6 @@ BAND = 16_384  # pixels
 def gradient(image: Array, edge: int, axis: int, middle: int) -> Array:
     """The difference of neighbours along an axis, smoothed by 1, middle, 1 along the other."""
     return _in_bands(image, edge, lambda band: _gradient(band, axis, middle))
-
-
-def laplacian(image: Array, edge: int) -> Array:
-    """The second differences down and right, each rounded, and added."""
-    return _in_bands(image, edge, _laplacian)
 
 
 def _in_bands(image: Array, edge: int, work: Callable[[Array], Array]) -> Array:
@@ -52,14 +47,6 @@ def _gradient(band: Array, axis: int, middle: int) -> Array:
         return _around(slope[1:-1], slope[:-2], slope[2:], middle)
     slope = (band[2:] - band[:-2]).astype(np.float64, copy=False)
     return _around(slope[:, 1:-1], slope[:, :-2], slope[:, 2:], middle)
-
-
-def _laplacian(band: Array) -> Array:
-    deep = band.astype(np.float64, copy=False)
-    pixel = deep[1:-1, 1:-1]
-    down = _around(pixel, deep[:-2, 1:-1], deep[2:, 1:-1], -2).astype(band.dtype, copy=False)
-    down += _around(pixel, deep[1:-1, :-2], deep[1:-1, 2:], -2).astype(band.dtype, copy=False)
-    return down
 
 
 def _around(pixel: Array, before: Array, after: Array, middle: int) -> Array:

@@ -47,7 +47,7 @@ def check(name, *args, **kwargs):
 
 
 def test_there_are_substitutions():
-    assert len(ALL) == 16
+    assert len(ALL) == 15
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -140,13 +140,13 @@ def test_a_spiral_and_a_comb():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", ["sobel", "prewitt", "laplace"])
+@pytest.mark.parametrize("name", ["sobel", "prewitt"])
 def test_gradients(name, dtype):
     name = f"scipy.ndimage.{name}"
     for seed, shape in enumerate(((64, 64), (480, 640), (3, 5000), (5000, 3), (129, 333))):
         image = (np.random.default_rng(seed).random(shape) * 10.0 ** (seed * 4)).astype(dtype)
         for mode in ("reflect", "mirror", "nearest", "constant"):
-            for axis in ({},) if name.endswith("laplace") else ({}, {"axis": 0}, {"axis": -2}):
+            for axis in ({}, {"axis": 0}, {"axis": -2}):
                 check(name, image, mode=mode, **axis)
         check(name, image[::-1])
         check(name, np.zeros(shape, dtype))
