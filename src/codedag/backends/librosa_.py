@@ -45,6 +45,7 @@ def mel(
 
 @mel.guard
 def _(call: Any) -> Verdict:
+    """Plain numbers in the usual ranges, norm slaney or None, and no filter that may be empty."""
     return answer(_bank_reason(call))
 
 
@@ -101,6 +102,7 @@ def get_window(window: Any, Nx: Any, *, fftbins: Any = True) -> Array:  # noqa: 
 
 @get_window.guard
 def _(call: Any) -> Verdict:
+    """Windows by name, of 2 to 16384 samples."""
     if type(call.window) is not str or call.window not in WINDOWS or type(call.fftbins) is not bool:
         return No("not a window by name")
     return answer(window_length(call.Nx))
@@ -145,6 +147,7 @@ def melspectrogram(
 
 @melspectrogram.guard
 def _(call: Any) -> Verdict:
+    """One channel of 2048 to 131072 finite samples, whole frames, a window by name; the bank as filters.mel."""
     return answer(_sound(call.y) or _frames(call) or _bank_reason(call))
 
 
@@ -186,6 +189,7 @@ def preemphasis(y: Any, *, coef: Any = 0.97, zi: Any = None, return_zf: Any = Fa
 
 @preemphasis.guard
 def _(call: Any) -> Verdict:
+    """One channel of at least 2048 finite samples, no initial or final state."""
     plain = call.zi is None and call.return_zf is False and is_number(call.coef) and 0 < call.coef < 10
     return answer(_sound(call.y) or ("" if plain else "a state is given, or an odd coefficient"))
 

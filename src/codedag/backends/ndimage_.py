@@ -129,6 +129,7 @@ def morphological_gradient(
 @grey_opening.guard
 @grey_closing.guard
 def _(call: Any) -> Verdict:
+    """What both grey_erosion and grey_dilation take."""
     return _both(cv2_.grey_erosion, cv2_.grey_dilation, call)
 
 
@@ -136,6 +137,7 @@ def _(call: Any) -> Verdict:
 @black_tophat.guard
 @morphological_gradient.guard
 def _(call: Any) -> Verdict:
+    """Whole numbers; otherwise as grey_opening."""
     if type(call.input) is not np.ndarray or call.input.dtype.kind not in "iu":
         return answer("not a plain array of whole numbers")
     return _both(cv2_.grey_erosion, cv2_.grey_dilation, call)
@@ -195,6 +197,7 @@ def binary_closing(
 @binary_opening.guard
 @binary_closing.guard
 def _(call: Any) -> Verdict:
+    """What both binary_erosion and binary_dilation take, without axes."""
     return answer("axes are given") if call.axes is not None else _both(cv2_.binary_erosion, cv2_.binary_dilation, call)
 
 
@@ -219,6 +222,7 @@ def label(input: Any, structure: Any = None, output: Any = None) -> tuple[Array,
 
 @label.guard
 def _(call: Any) -> Verdict:
+    """Plain masks or bytes in two dimensions from 4096 pixels on, 4 or 8 neighbours."""
     return answer(left_out(call, ("output",)) or _mask(call.input) or _structure(call.structure))
 
 
@@ -248,6 +252,7 @@ def binary_fill_holes(
 
 @binary_fill_holes.guard
 def _(call: Any) -> Verdict:
+    """Plain masks or bytes in two dimensions from 4096 pixels on, 4 or 8 neighbours."""
     centred = "" if type(call.origin) is int and call.origin == 0 else "an origin is given"
     return answer(left_out(call, ("output", "axes")) or centred or _mask(call.input) or _structure(call.structure))
 
@@ -308,6 +313,9 @@ def prewitt(
 @sobel.guard
 @prewitt.guard
 def _(call: Any) -> Verdict:
+    """Plain float images in two dimensions from 4096 pixels on, finite and not negative; borders reflect, mirror,
+    nearest or zero.
+    """
     return answer(_axis(call.axis) or _smooth(call))
 
 
@@ -378,6 +386,7 @@ def uniform_filter(
 
 @uniform_filter.guard
 def _(call: Any) -> Verdict:
+    """Plain images of bytes in two dimensions from 4096 pixels on, windows of up to 255 pixels a side, no origin."""
     return answer(left_out(call, ("output", "axes")) or byte_array(call.input, LEAST) or _box(call))
 
 

@@ -47,6 +47,7 @@ def sum(  # noqa: A001 - the source's own name
 
 @sum.guard
 def _(call: Any) -> Verdict:
+    """Plain bytes or masks from 2048 elements on: all of them, or bytes per channel over axes (0, 1)."""
     given = left_out(call, ("dtype", "out", "initial", "where"))
     return answer(given or _keepdims(call) or _bytes_or_mask(call.a) or _axes(call))
 
@@ -64,6 +65,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
 
 @mean.guard
 def _(call: Any) -> Verdict:
+    """Plain bytes or masks from 2048 elements on: all of them, or bytes per channel over axes (0, 1)."""
     given = left_out(call, ("dtype", "out", "where"))
     return answer(given or _keepdims(call) or _bytes_or_mask(call.a) or _axes(call))
 
@@ -117,6 +119,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Array:
 
 @bincount.guard
 def _(call: Any) -> Verdict:
+    """One row of 2048 to 2**24 plain bytes, no weights."""
     return answer(
         left_out(call, ("weights",)) or byte_array(call.x, LEAST) or _one_row(call.x) or _length(call.minlength)
     )
@@ -155,6 +158,7 @@ def unique(
 
 @unique.guard
 def _(call: Any) -> Verdict:
+    """2048 to 2**24 plain bytes, values alone or with counts."""
     return answer(byte_array(call.ar, LEAST) or _unique_options(call))
 
 
@@ -187,6 +191,7 @@ def histogram(
 
 @histogram.guard
 def _(call: Any) -> Verdict:
+    """2048 to 2**24 plain bytes; a number of bins or growing edges, no weights."""
     return answer(left_out(call, ("weights",)) or byte_array(call.a, LEAST) or _bins(call.bins) or _range(call))
 
 
@@ -222,6 +227,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = Fal
 
 @median.guard
 def _(call: Any) -> Verdict:
+    """2048 to 2**24 plain bytes, all of them."""
     return answer(left_out(call, ("axis", "out")) or byte_array(call.a, LEAST) or _untouched(call))
 
 
@@ -268,11 +274,13 @@ def quantile(
 
 @percentile.guard
 def _(call: Any) -> Verdict:
+    """2048 to 2**24 plain bytes, all of them, method linear, plain numbers q."""
     return _quantile_verdict(call, 100)
 
 
 @quantile.guard
 def _(call: Any) -> Verdict:
+    """2048 to 2**24 plain bytes, all of them, method linear, floats q."""
     return _quantile_verdict(call, 1)
 
 
@@ -335,6 +343,7 @@ def isin(
 
 @isin.guard
 def _(call: Any) -> Verdict:
+    """32768 to 2**24 plain bytes among at most 256 plain numbers."""
     return answer(byte_array(call.element, LEAST_TABLE) or _isin_options(call))
 
 
@@ -359,6 +368,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 @interp.guard
 def _(call: Any) -> Verdict:
+    """2048 to 2**24 plain bytes, growing xp, no period."""
     return answer(left_out(call, ("period",)) or byte_array(call.x, LEAST) or _curve(call))
 
 
@@ -383,6 +393,7 @@ def digitize(x: Any, bins: Any, right: Any = False) -> Array:
 
 @digitize.guard
 def _(call: Any) -> Verdict:
+    """2048 to 2**24 plain bytes, growing bins."""
     return answer(byte_array(call.x, LEAST) or _edges(call))
 
 

@@ -45,6 +45,9 @@ def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Array:
 
 @ascontiguousarray.guard
 def _(call: Any) -> Verdict:
+    """Views of C-ordered images that are flipped, rotated, transposed, BGR, HWC as CHW or CHW as HWC, from 2048
+    elements on (one channel: 32768).
+    """
     return answer(left_out(call, ("dtype", "like")) or _image(call.a) or _turned(call.a))
 
 
@@ -181,6 +184,7 @@ _PADDED = frozenset(np.dtype(name).char for name in ("uint8", "int8", "uint16", 
 
 @pad.guard
 def _(call: Any) -> Verdict:
+    """Plain C-ordered images of 1 to 4 channels; constant, edge, reflect, symmetric or wrap; plain widths."""
     return answer(_padded(call.array) or _mode(call) or _reach(call))
 
 
@@ -265,11 +269,13 @@ def argwhere(a: Any) -> Array:
 @nonzero.guard
 @argwhere.guard
 def _(call: Any) -> Verdict:
+    """Plain C-ordered masks in two dimensions from 2048 elements on."""
     return answer(_mask(call.a))
 
 
 @where.guard
 def _(call: Any) -> Verdict:
+    """A condition alone: plain C-ordered masks in two dimensions from 2048 elements on."""
     return answer("x and y are given" if call.x is not np._NoValue else _mask(call.condition))
 
 

@@ -130,6 +130,11 @@ class Substitution:
         """The module that registered it."""
         return str(self.run.__module__)
 
+    @property
+    def takes(self) -> str:
+        """The calls that it takes, in the words of its guard."""
+        return " ".join((inspect.getdoc(self._guard) or "").split())
+
     def guard(self, function: Guard) -> Guard:
         """The decorated guard: it is given the bound arguments by attribute and answers Yes or No(reason)."""
         self._guard = function

@@ -36,11 +36,17 @@ def medfilt(volume: Any, kernel_size: Any = None) -> Array:
 
 @medfilt2d.guard
 def _(call: Any) -> Verdict:
+    """Plain two-dimensional images of bytes or floats, an odd square window; otherwise as
+    scipy.ndimage.median_filter.
+    """
     return _median_verdict(call.input, call.kernel_size)
 
 
 @medfilt.guard
 def _(call: Any) -> Verdict:
+    """Plain two-dimensional images of bytes or floats, an odd square window; otherwise as
+    scipy.ndimage.median_filter.
+    """
     return _median_verdict(call.volume, call.kernel_size)
 
 
@@ -86,6 +92,7 @@ def get_window(window: Any, Nx: Any, fftbins: Any = True, *, xp: Any = None, dev
 
 @get_window.guard
 def _(call: Any) -> Verdict:
+    """Windows by name, of 2 to 16384 samples."""
     if call.xp is not None or call.device is not None or type(call.fftbins) is not bool:
         return No("xp, device or an odd fftbins is given")
     known = type(call.window) is str and call.window in WINDOWS

@@ -34,6 +34,7 @@ def rescale_intensity(image: Any, in_range: Any = "image", out_range: Any = "dty
 
 @rescale_intensity.guard
 def _(call: Any) -> Verdict:
+    """4096 to 2**24 plain bytes in C order; ranges image, dtype or two growing numbers."""
     return answer(_bytes_in_order(call.image) or _ranges(call))
 
 
@@ -63,6 +64,7 @@ def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Array:
 
 @adjust_gamma.guard
 def _(call: Any) -> Verdict:
+    """4096 to 2**24 plain bytes in C order."""
     plain = is_number(call.gamma) and is_number(call.gain) and 0 <= call.gamma < 100 and 0 <= call.gain <= 1000
     return answer(_bytes_in_order(call.image) or ("" if plain else "gamma or gain is not a plain positive number"))
 
@@ -83,6 +85,7 @@ def equalize_hist(image: Any, nbins: Any = 256, mask: Any = None) -> Array:
 
 @equalize_hist.guard
 def _(call: Any) -> Verdict:
+    """Plain images of bytes in two dimensions from 4096 pixels on, no mask."""
     return answer(left_out(call, ("mask",)) or _grey(call.image) or _bins(call.nbins))
 
 
@@ -100,6 +103,7 @@ def threshold_otsu(image: Any = None, nbins: Any = 256, *, hist: Any = None) -> 
 
 @threshold_otsu.guard
 def _(call: Any) -> Verdict:
+    """Plain images of bytes in two dimensions from 4096 pixels on."""
     return answer(left_out(call, ("hist",)) or _grey(call.image) or _bins(call.nbins))
 
 
@@ -143,6 +147,7 @@ def gray2rgb(image: Any, *, channel_axis: Any = -1) -> Array:
 
 @gray2rgb.guard
 def _(call: Any) -> Verdict:
+    """Plain C-ordered images of one channel from 4096 pixels on, channels last."""
     value = call.image
     if type(value) is not np.ndarray or value.dtype.char not in "BHhfd" or value.ndim != 2:
         return answer("not a plain image of one channel")
@@ -168,6 +173,7 @@ def img_as_ubyte(image: Any, force_copy: Any = False) -> Array:
 
 @img_as_ubyte.guard
 def _(call: Any) -> Verdict:
+    """Plain C-ordered float32 arrays from 4096 elements on, all between 0 and 1."""
     value = call.image
     if type(value) is not np.ndarray or value.dtype.char != "f" or not value.flags.c_contiguous:
         return answer("not a plain float32 array in C order")
@@ -193,6 +199,7 @@ def mean_squared_error(image0: Any, image1: Any) -> Any:
 
 @mean_squared_error.guard
 def _(call: Any) -> Verdict:
+    """Two plain arrays of 4096 to 2**24 bytes of one shape."""
     return answer(_two(call.image0, call.image1))
 
 
@@ -212,6 +219,7 @@ def peak_signal_noise_ratio(image_true: Any, image_test: Any, *, data_range: Any
 
 @peak_signal_noise_ratio.guard
 def _(call: Any) -> Verdict:
+    """Two plain arrays of 4096 to 2**24 bytes of one shape."""
     known = call.data_range is None or (is_number(call.data_range) and 0 < call.data_range < 1e6)
     return answer(_two(call.image_true, call.image_test) or ("" if known else "an odd data_range"))
 
@@ -257,6 +265,7 @@ def median(
 
 @median.guard
 def _(call: Any) -> Verdict:
+    """Behaviour ndimage, no output; otherwise as scipy.ndimage.median_filter."""
     if call.out is not None or call.behavior != "ndimage":
         return No("an output or another behaviour is asked for")
     window = _ONES if call.footprint is None else call.footprint
@@ -286,6 +295,7 @@ def _morphology(name: str, *steps: Substitution) -> Substitution:
 
 
 def _flat_symmetric(call: Any) -> Verdict:
+    """Plain C-ordered images of one channel, an odd symmetric footprint; otherwise as scipy.ndimage.grey_erosion."""
     image, window = call.image, _CROSS if call.footprint is None else call.footprint
     if call.out is not None or type(image) is not np.ndarray or image.dtype.kind not in "iuf" or image.ndim != 2:
         return No("an output is given, or the input is not a plain image of numbers")
