@@ -18,45 +18,13 @@ from typing import Any
 
 import cv2
 import numpy as np
+from substitution_cases import CASES
 
 from codedag.backends.registry import Substitution, all_substitutions
 
 SIZES = ((128, 128), (224, 224), (480, 640))
 SMALLEST = ((32, 32), (64, 64), (128, 128))
-DISK = np.hypot(*np.mgrid[-3:4, -3:4]) <= 3
-
-MEDIAN = (("uint8", {"size": 3}), ("uint8", {"size": 9}), ("float32", {"size": 5}), ("float64", {"size": 3}))
-EXTREME = (
-    ("uint8", {"size": 3}),
-    ("uint8", {"size": (5, 3), "mode": "wrap"}),
-    ("float32", {"size": 5}),
-    ("float64", {"size": 3, "mode": "constant"}),
-    ("bool", {"size": (1, 3)}),
-    ("uint8", {"footprint": DISK}),
-    ("float32", {"footprint": DISK}),
-)
-BINARY = (
-    ("bool", {}),
-    ("bool", {"structure": DISK}),
-    ("uint8", {"iterations": 3}),
-    ("bool", {"iterations": 10}),
-    ("bool", {"structure": np.ones((3, 3)), "border_value": 1}),
-)
-CASES = {
-    "scipy.ndimage.median_filter": MEDIAN,
-    "scipy.ndimage.minimum_filter": EXTREME,
-    "scipy.ndimage.maximum_filter": EXTREME,
-    "scipy.ndimage.grey_erosion": EXTREME,
-    "scipy.ndimage.grey_dilation": EXTREME,
-    "scipy.ndimage.binary_erosion": BINARY,
-    "scipy.ndimage.binary_dilation": BINARY,
-}
-
-
-def image(shape: tuple[int, int], dtype: str, plain: bool) -> np.ndarray:
-    """Noise, or a single colour: on that scipy's filters are fastest."""
-    values = np.zeros(shape, int) if plain else np.random.default_rng(0).integers(0, 256, shape)
-    return values > 100 if dtype == "bool" else values.astype(dtype)
+LIBRARIES = ("numpy", "scipy", "scikit-image", "librosa")
 
 
 def seconds(function: Callable[[], Any], repeats: int) -> float:
@@ -81,41 +49,42 @@ def compare(original: Callable[[], Any], substitute: Callable[[], Any], rounds: 
     }
 
 
-def with_guard(substitution: Substitution, picture: Any, options: dict[str, Any]) -> Any:
-    if not substitution.accepts((picture,), options):
+def with_guard(substitution: Substitution, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    if not substitution.accepts(args, options):
         raise RuntimeError("declined")
-    return substitution.run(picture, **options)
+    return substitution.run(*args, **options)
 
 
 def rows(sizes: tuple[tuple[int, int], ...], rounds: int, only: str, plain: bool) -> Iterator[dict[str, Any]]:
     for substitution in all_substitutions():
         if only not in substitution.source:
             continue
-        for dtype, options in CASES.get(substitution.source, ()):
+        for words, make in CASES.get(substitution.source, ()):
             for shape in sizes:
-                picture = image(shape, dtype, plain)
-                row = {"name": substitution.name, "dtype": dtype, "options": words(options), "shape": shape}
-                verdict = substitution.accepts((picture,), options)
-                if not verdict:
-                    yield {**row, "declined": verdict.reason}
-                    continue
-                original = partial(substitution.original(), picture, **options)
-                yield row | compare(original, partial(with_guard, substitution, picture, options), rounds)
+                yield row(substitution, words, shape, make(shape, plain), rounds)
 
 
-def words(options: dict[str, Any]) -> str:
-    return " ".join(
-        f"{name}={'x'.join(map(str, np.shape(v))) if np.ndim(v) == 2 else v}" for name, v in options.items()
-    )
+def row(substitution: Substitution, words: str, shape: tuple[int, int], call: Any, rounds: int) -> dict[str, Any]:
+    args, options = call
+    head = {"name": substitution.name, "case": words, "shape": shape}
+    verdict = substitution.accepts(args, options)
+    if not verdict:
+        return {**head, "declined": verdict.reason}
+    original = partial(substitution.original(), *args, **options)
+    timed = compare(original, partial(with_guard, substitution, args, options), rounds)
+    guard = min(seconds(partial(substitution.accepts, args, options), 20) for _ in range(5))
+    decline = min(seconds(partial(substitution.accepts, (None, *args[1:]), {}), 200) for _ in range(5))
+    return head | timed | {"guard_seconds": guard, "decline_seconds": decline}
 
 
 def line(row: dict[str, Any]) -> str:
-    head = f"{row['name']:36} {row['dtype']:8} {row['options']:32} {row['shape'][0]:4}x{row['shape'][1]:<4}"
+    head = f"{row['name']:42} {row['case']:28} {row['shape'][0]:4}x{row['shape'][1]:<4}"
     if "declined" in row:
         return f"{head} declined: {row['declined']}"
     micro = f"{row['original_seconds'] * 1e6:10.1f} us {row['substitute_seconds'] * 1e6:8.1f} us"
     spread = f"[{row['low']:.2f}..{row['high']:.2f}]"
-    return f"{head} {micro}  best {row['best']:7.2f}  median {row['median']:7.2f} {spread}"
+    guard = f"guard {row['guard_seconds'] * 1e6:5.1f} us, declining {row['decline_seconds'] * 1e6:4.1f} us"
+    return f"{head} {micro}  best {row['best']:7.2f}  median {row['median']:7.2f} {spread} {guard}"
 
 
 def main() -> None:
@@ -127,7 +96,8 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     cv2.setNumThreads(1)
-    versions = {name: version(name) for name in ("numpy", "scipy")} | {"cv2": cv2.__version__}
+    np.seterr(all="ignore")
+    versions = {name: version(name) for name in LIBRARIES} | {"cv2": cv2.__version__}
     print(platform.python_version(), versions)
     found = []
     for row in rows(SMALLEST if options.smallest else SIZES, options.rounds, options.only, options.plain):

@@ -78,6 +78,9 @@ def median_filter(
 
 @median_filter.guard
 def _(call: Any) -> Verdict:
+    """Plain images of real numbers with 1, 3 or 4 channels, an odd square window, borders that cv2 has; floats
+    without NaN and negative zero.
+    """
     return first_reason(call, _MEDIAN_CHECKS)
 
 
@@ -140,6 +143,9 @@ def maximum_filter(
 @minimum_filter.guard
 @maximum_filter.guard
 def _(call: Any) -> Verdict:
+    """Plain images of up to 4 channels whose dtype cv2 holds, a window of any shape, borders that cv2 has; floats
+    without NaN and negative zero.
+    """
     return first_reason(call, _ORDER_CHECKS)
 
 
@@ -185,11 +191,13 @@ def grey_dilation(
 
 @grey_erosion.guard
 def _(call: Any) -> Verdict:
+    """Flat windows; otherwise as minimum_filter."""
     return first_reason(call, (_no_structure, *_ORDER_CHECKS))
 
 
 @grey_dilation.guard
 def _(call: Any) -> Verdict:
+    """Flat windows; otherwise as minimum_filter."""
     return first_reason(call, (_no_structure, *_MIRRORED_CHECKS))
 
 
@@ -239,6 +247,7 @@ def binary_dilation(
 @binary_erosion.guard
 @binary_dilation.guard
 def _(call: Any) -> Verdict:
+    """Plain two-dimensional arrays, a structure of at most 127 x 127, 1 to 10 iterations, no mask."""
     return first_reason(call, _BINARY_CHECKS)
 
 

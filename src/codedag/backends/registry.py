@@ -16,7 +16,7 @@ import logging
 import pkgutil
 import random
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
@@ -130,6 +130,11 @@ class Substitution:
         """The module that registered it."""
         return str(self.run.__module__)
 
+    @property
+    def takes(self) -> str:
+        """The calls that it takes, in the words of its guard."""
+        return " ".join((inspect.getdoc(self._guard) or "").split())
+
     def guard(self, function: Guard) -> Guard:
         """The decorated guard: it is given the bound arguments by attribute and answers Yes or No(reason)."""
         self._guard = function
@@ -201,7 +206,11 @@ def substitutes(
 def find(source_name: str) -> tuple[Substitution, ...]:
     """The substitutions for a function, by its public name or the private module that it lives in."""
     _table.load()
-    return _table.of(source_name) or _table.of(_public(source_name))
+    for name in (source_name, *_public(source_name)):
+        found = _table.of(name)
+        if found:
+            return found
+    return ()
 
 
 def all_substitutions() -> tuple[Substitution, ...]:
@@ -280,10 +289,17 @@ def _built_in() -> tuple[str, ...]:
     return tuple(sorted(name for name in found if name.endswith("_")))
 
 
-def _public(name: str) -> str:
-    """The name without private modules: scipy.ndimage._filters.sobel becomes scipy.ndimage.sobel."""
+def _public(name: str) -> Iterator[str]:
+    """The names under which a library may show the function, without private modules and then without inner ones.
+
+    scipy.ndimage._filters.sobel is scipy.ndimage.sobel, skimage.morphology.gray.erosion skimage.morphology.erosion.
+    Whoever uses what is found compares the functions themselves.
+    """
     *modules, last = name.split(".")
-    return ".".join([*(part for part in modules if not part.startswith("_")), last])
+    modules = [part for part in modules if not part.startswith("_")]
+    while modules:
+        yield ".".join([*modules, last])
+        modules.pop()
 
 
 def _no_guard(call: Any) -> Verdict:
@@ -296,13 +312,22 @@ def _binder(function: Callable[..., Any]) -> Callable[..., Any]:
     try:
         fields = [_field(parameter) for parameter in signature.parameters.values()]
         # A generated __init__ binds in a microsecond; Signature.bind needs ten.
-        return make_dataclass("Bound", fields, slots=True, eq=False, repr=False)
+        made = make_dataclass("Bound", fields, slots=True, eq=False, repr=False)
     except (TypeError, ValueError):  # a kind of parameter or a default that a dataclass cannot have
         return functools.partial(_bind_slowly, signature)
+    places = frozenset(p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_ONLY)
+    return functools.partial(_bind_by_place, made, places) if places else made
+
+
+def _bind_by_place(made: Callable[..., Any], places: frozenset[str], /, *args: Any, **kwargs: Any) -> Any:
+    """The bound arguments, if none is given by keyword that may only be given by position."""
+    if kwargs and not places.isdisjoint(kwargs):
+        raise TypeError("a positional-only argument is given by keyword")
+    return made(*args, **kwargs)
 
 
 def _field(parameter: inspect.Parameter) -> tuple[str, Any, Any]:
-    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         raise TypeError(parameter.kind)
     keyword_only = parameter.kind is parameter.KEYWORD_ONLY
     if parameter.default is parameter.empty:

@@ -1,0 +1,217 @@
+"""The typical calls that bench/substitutions.py times: per original function, words and a maker of arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Shape = tuple[int, int]
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+Maker = Callable[[Shape, bool], Arguments]
+Case = tuple[str, Maker]
+
+DISK = np.hypot(*np.mgrid[-3:4, -3:4]) <= 3
+FULL = np.ones((3, 3), int)
+
+
+def image(shape: tuple[int, ...], dtype: str, plain: bool) -> np.ndarray:
+    """Noise, or a single colour: on that scipy's filters are fastest."""
+    values = np.zeros(shape, int) if plain else np.random.default_rng(0).integers(0, 256, shape)
+    return values > 100 if dtype == "bool" else values.astype(dtype)
+
+
+def grey(*args: Any, dtype: str = "uint8", **options: Any) -> Maker:
+    """Calls with an image of one channel and further arguments."""
+    return lambda shape, plain: ((image(shape, dtype, plain), *args), options)
+
+
+def colour(*args: Any, dtype: str = "uint8", **options: Any) -> Maker:
+    """Calls with an image of three channels."""
+    return lambda shape, plain: ((image((*shape, 3), dtype, plain), *args), options)
+
+
+def view(turn: Callable[[np.ndarray], np.ndarray], dtype: str = "uint8", channels: tuple[int, ...] = (3,)) -> Maker:
+    """Calls with a view of an image."""
+    return lambda shape, plain: ((turn(image((*shape, *channels), dtype, plain)),), {})
+
+
+def mask(share: float) -> Maker:
+    """Calls with a mask of which a share is true."""
+    return lambda shape, plain: ((np.random.default_rng(0).random(shape) < share,), {})
+
+
+def blobs(*args: Any) -> Maker:
+    """Calls with a mask of connected areas."""
+
+    def make(shape: Shape, plain: bool) -> Arguments:
+        from scipy import ndimage
+
+        return (ndimage.gaussian_filter(np.random.default_rng(0).random(shape), 4) > 0.5, *args), {}
+
+    return make
+
+
+def floats(dtype: str, **options: Any) -> Maker:
+    """Calls with an image of floats between 0 and 1."""
+    return lambda shape, plain: ((np.random.default_rng(0).random(shape).astype(dtype),), options)
+
+
+def two(shape: Shape, plain: bool) -> Arguments:
+    """A call with two images."""
+    picture = image((*shape, 3), "uint8", plain)
+    return (picture, np.ascontiguousarray(picture[::-1])), {}
+
+
+def sound(name: str = "", **options: Any) -> Maker:
+    """Calls with noise of about 1, 2 and 14 seconds, by position or under a name."""
+
+    def make(shape: Shape, plain: bool) -> Arguments:
+        samples = np.random.default_rng(0).standard_normal(shape[0] * shape[1]).astype(np.float32)
+        return ((), {name: samples, **options}) if name else ((samples,), options)
+
+    return make
+
+
+def fixed(*args: Any, **options: Any) -> Maker:
+    """Calls whose arguments do not depend on a size."""
+    return lambda shape, plain: (args, options)
+
+
+def flat(shape: Shape, plain: bool) -> Arguments:
+    """A call with bytes in one row."""
+    return (image(shape, "uint8", plain).ravel(),), {}
+
+
+def _planes(picture: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(picture.transpose(2, 0, 1)).transpose(1, 2, 0)
+
+
+def _options(*cases: tuple[str, dict[str, Any]]) -> tuple[Case, ...]:
+    return tuple((f"{dtype} {_words(options)}", grey(dtype=dtype, **options)) for dtype, options in cases)
+
+
+def _words(options: dict[str, Any]) -> str:
+    shown = {name: "x".join(map(str, np.shape(v))) if np.ndim(v) == 2 else v for name, v in options.items()}
+    return " ".join(f"{name}={value}" for name, value in shown.items())
+
+
+MEDIAN = _options(("uint8", {"size": 3}), ("uint8", {"size": 9}), ("float32", {"size": 5}), ("float64", {"size": 3}))
+EXTREME = _options(
+    ("uint8", {"size": 3}),
+    ("uint8", {"size": (5, 3), "mode": "wrap"}),
+    ("float32", {"size": 5}),
+    ("float64", {"size": 3, "mode": "constant"}),
+    ("bool", {"size": (1, 3)}),
+    ("uint8", {"footprint": DISK}),
+    ("float32", {"footprint": DISK}),
+)
+BINARY = _options(
+    ("bool", {}),
+    ("bool", {"structure": DISK}),
+    ("uint8", {"iterations": 3}),
+    ("bool", {"iterations": 10}),
+    ("bool", {"structure": np.ones((3, 3)), "border_value": 1}),
+)
+OPENING = _options(("uint8", {"size": 3}), ("uint16", {"size": 5}), ("uint8", {"footprint": DISK}))
+GRADIENT = (
+    ("float64", floats("float64")),
+    ("float32", floats("float32")),
+    ("float64 axis=0", floats("float64", axis=0)),
+    ("float32 mode=nearest", floats("float32", mode="nearest")),
+)
+PLACES = (("2 %", mask(0.02)), ("50 %", mask(0.5)))
+QUANTILES = (("grey", grey([2.0, 98.0])), ("colour", colour(50.0)))
+TURNED = (
+    ("columns flipped", view(lambda a: a[:, ::-1])),
+    ("BGR", view(lambda a: a[:, :, ::-1])),
+    ("HWC to CHW", view(lambda a: a.transpose(2, 0, 1))),
+    ("CHW to HWC", view(_planes)),
+    ("CHW to HWC float32", view(_planes, "float32")),
+    ("rows and columns", view(lambda a: a.transpose(1, 0, 2))),
+    ("rot90", view(np.rot90)),
+    ("rot90 grey", view(np.rot90, channels=())),
+    ("T grey", view(lambda a: a.T, channels=())),
+    ("T float32", view(lambda a: a.T, "float32", ())),
+    ("flip float64", view(lambda a: a[:, ::-1], "float64", ())),
+    ("half turn", view(lambda a: a[::-1, ::-1])),
+)
+SIDES = ((8, 8), (8, 8), (0, 0))
+MORPHOLOGY = (
+    ("default", grey()),
+    ("3x3", grey(np.ones((3, 3)))),
+    ("disk", grey(DISK)),
+    ("uint16", grey(dtype="uint16")),
+)
+WINDOW = (("hann 512", fixed("hann", 512)), ("hamming 2048", fixed("hamming", 2048)))
+
+CASES: dict[str, tuple[Case, ...]] = {
+    "scipy.ndimage.median_filter": MEDIAN,
+    "scipy.ndimage.minimum_filter": EXTREME,
+    "scipy.ndimage.maximum_filter": EXTREME,
+    "scipy.ndimage.grey_erosion": EXTREME,
+    "scipy.ndimage.grey_dilation": EXTREME,
+    "scipy.ndimage.binary_erosion": BINARY,
+    "scipy.ndimage.binary_dilation": BINARY,
+    "scipy.ndimage.binary_opening": BINARY,
+    "scipy.ndimage.binary_closing": BINARY,
+    "scipy.ndimage.grey_opening": OPENING,
+    "scipy.ndimage.grey_closing": OPENING,
+    "scipy.ndimage.white_tophat": OPENING,
+    "scipy.ndimage.black_tophat": OPENING,
+    "scipy.ndimage.morphological_gradient": OPENING,
+    "scipy.ndimage.label": (("noise", mask(0.5)), ("2 %", mask(0.02)), ("blobs", blobs()), ("blobs 8", blobs(FULL))),
+    "scipy.ndimage.binary_fill_holes": (("blobs", blobs()), ("noise", mask(0.5)), ("blobs 8", blobs(FULL))),
+    "scipy.ndimage.sobel": GRADIENT,
+    "scipy.ndimage.prewitt": GRADIENT,
+    "scipy.ndimage.uniform_filter": (("3", grey(3)), ("5", grey(5)), ("(1, 9)", grey((1, 9)))),
+    "scipy.signal.medfilt": (("uint8", grey()), ("float32", grey(5, dtype="float32"))),
+    "scipy.signal.medfilt2d": (("uint8", grey()), ("float32", grey(5, dtype="float32"))),
+    "scipy.signal.get_window": WINDOW,
+    "librosa.filters.get_window": WINDOW,
+    "librosa.filters.mel": (("128", fixed(sr=22050, n_fft=2048)), ("40", fixed(sr=16000, n_fft=512, n_mels=40))),
+    "librosa.feature.melspectrogram": (("128", sound("y")), ("40", sound("y", n_mels=40, n_fft=1024, hop_length=256))),
+    "librosa.effects.preemphasis": (("float32", sound()),),
+    "numpy.sum": (("colour", colour()), ("mask", mask(0.3)), ("per channel", colour(axis=(0, 1)))),
+    "numpy.mean": (("colour", colour()), ("mask", mask(0.3)), ("per channel", colour(axis=(0, 1)))),
+    "numpy.bincount": (("bytes", flat),),
+    "numpy.unique": (("grey", grey()), ("with counts", grey(return_counts=True))),
+    "numpy.histogram": (("256", grey(256, (0, 256))), ("10", grey()), ("colour", colour(256, (0, 255)))),
+    "numpy.median": (("grey", grey()), ("colour", colour())),
+    "numpy.percentile": QUANTILES,
+    "numpy.quantile": (("grey", grey([0.02, 0.98])), ("colour", colour(0.5))),
+    "numpy.isin": (("2", grey([3, 7])), ("20", grey(list(range(20))))),
+    "numpy.interp": (
+        ("3 points", grey([0, 100, 255], [0.0, 0.5, 1.0])),
+        ("256", grey(np.arange(256), np.arange(256.0))),
+    ),
+    "numpy.digitize": (("3 bins", grey([10, 50, 200])), ("16 bins", grey(np.arange(0, 256, 16)))),
+    "numpy.pad": (
+        ("constant", colour(SIDES)),
+        ("reflect", grey(8, mode="reflect")),
+        ("edge", colour(SIDES, "edge")),
+        ("float32 symmetric", grey(8, "symmetric", dtype="float32")),
+    ),
+    "numpy.ascontiguousarray": TURNED,
+    "numpy.nonzero": PLACES,
+    "numpy.argwhere": PLACES,
+    "numpy.where": PLACES,
+    "skimage.exposure.rescale_intensity": (
+        ("grey", grey()),
+        ("colour", colour((10, 200))),
+        ("to float", grey(out_range=(0, 1))),
+    ),
+    "skimage.exposure.adjust_gamma": (("grey", grey(0.5)), ("colour", colour(2.2))),
+    "skimage.exposure.equalize_hist": (("grey", grey()),),
+    "skimage.filters.threshold_otsu": (("grey", grey()),),
+    "skimage.filters.median": (("default", grey()), ("5x5", grey(np.ones((5, 5)))), ("float32", grey(dtype="float32"))),
+    "skimage.color.gray2rgb": (("uint8", grey()), ("float32", grey(dtype="float32"))),
+    "skimage.util.img_as_ubyte": (("float32", floats("float32")),),
+    "skimage.metrics.mean_squared_error": (("colour", two),),
+    "skimage.metrics.peak_signal_noise_ratio": (("colour", two),),
+    "skimage.morphology.erosion": MORPHOLOGY,
+    "skimage.morphology.dilation": MORPHOLOGY,
+    "skimage.morphology.opening": MORPHOLOGY,
+    "skimage.morphology.closing": MORPHOLOGY,
+}

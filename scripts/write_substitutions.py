@@ -1,0 +1,107 @@
+"""Writes docs/substitutions.md from the table of substitutions and the last results of bench/substitutions.py.
+
+python scripts/write_substitutions.py [--check]
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+from codedag.backends.registry import Substitution, all_substitutions
+from codedag.backends.supported import list_supported_functions, reasons_against, strategy_of
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "substitutions.md"
+RESULTS = ROOT / "bench" / "results" / "substitutions.json"
+HEAD = """\
+# Functions that have a substitute
+
+Written by `scripts/write_substitutions.py`; do not edit.
+
+A substitute is used only in a class that the plan allows (EXACT unless you say more), for calls that its guard
+takes, in the versions named, after it agreed with its original on this machine, and as long as it is faster there.
+Whatever a guard does not take runs as written. What EXACT means: [exactness.md](exactness.md).
+
+*Gain* is the original's time over that of guard and substitute together: the least and the greatest median of the
+typical calls in `bench/substitution_cases.py`, one thread, interleaved, on a shared x86 machine. *Guard* is the
+largest cost of the guard in these calls; where it is not small it reads the elements.
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    gains = _gains()
+    parts = [HEAD, _versions()]
+    libraries = sorted({made.source.partition(".")[0] for made in all_substitutions()})
+    for library in libraries:
+        parts += [f"## {library}\n", *_table(library, gains), ""]
+    parts += ["## Never replaced\n", "| function | reason |", "|---|---|"]
+    parts += [f"| `{name}` | {reason} |" for name, reason in sorted(reasons_against().items())]
+    return "\n".join(parts) + "\n\n" + _summary()
+
+
+def _table(library: str, gains: dict[str, list[dict[str, Any]]]) -> list[str]:
+    lines = ["| function | into | class | strategy | calls taken | versions | gain | guard |", "|" + "---|" * 8]
+    for made in all_substitutions():
+        if made.source.partition(".")[0] == library:
+            lines.append(_line(made, gains.get(made.name, [])))
+    return lines
+
+
+def _line(made: Substitution, rows: list[dict[str, Any]]) -> str:
+    cells = [
+        f"`{made.source}`",
+        made.into,
+        made.equivalence.name,
+        strategy_of(made.source),
+        made.takes.replace("|", "\\|"),
+        ", ".join(dict.fromkeys((made.source_needs, made.needs))),
+        _gain(rows),
+        f"{max(row['guard_seconds'] for row in rows) * 1e6:.0f} us" if rows else "",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _gain(rows: list[dict[str, Any]]) -> str:
+    medians = sorted(row["median"] for row in rows)
+    if not medians:
+        return "not measured"
+    return f"{medians[0]:.1f} to {medians[-1]:.1f}, mostly {statistics.median(medians):.1f}"
+
+
+def _gains() -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in _results().get("rows", ()):
+        if "declined" not in row:
+            found.setdefault(row["name"], []).append(row)
+    return found
+
+
+def _results() -> dict[str, Any]:
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}  # type: ignore[no-any-return]
+
+
+def _versions() -> str:
+    versions = _results().get("versions", {})
+    return "Measured with " + ", ".join(f"{name} {number}" for name, number in versions.items()) + ".\n"
+
+
+def _summary() -> str:
+    counted = ", ".join(f"{strategy} {len(names)}" for strategy, names in list_supported_functions().items())
+    return f"`codedag.migrate.list_supported_functions()` gives these names by strategy: {counted}.\n"
+
+
+def main() -> int:
+    text = page()
+    if "--check" in sys.argv[1:]:
+        return int(not PAGE.exists() or PAGE.read_text() != text)
+    PAGE.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,237 @@
+"""The substitutions from numpy against their originals: an accepted call is bit-equal, any other has a reason."""
+
+from __future__ import annotations
+
+import random
+import warnings
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cv2")
+
+from codedag.backends.proof import prove
+from codedag.backends.registry import EXACT, all_substitutions, attempt, find
+from codedag.backends.same import same
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # originals may warn about odd calls; the tests compare results
+FILES = ("numpy_", "numpy_layout_")
+ALL = sorted({made.source for made in all_substitutions() if made.module.rpartition(".")[2] in FILES})
+
+
+def of(name):
+    (found,) = find(name)
+    return found
+
+
+def noise(shape=(100, 120), dtype="uint8", high=256, seed=0):
+    return np.random.default_rng(seed).integers(0, high, shape).astype(dtype)
+
+
+def reason(name, *args, **kwargs):
+    verdict = of(name).accepts(args, kwargs)
+    return "" if verdict else verdict.reason
+
+
+def check(name, *args, **kwargs):
+    """Runs an accepted call through both and wants the same result and untouched arguments."""
+    made = of(name)
+    verdict = made.accepts(args, kwargs)
+    assert verdict, verdict
+    before = [arg.tobytes() if isinstance(arg, np.ndarray) else arg for arg in args]
+    result = made.run(*args, **kwargs)
+    verdict = same(made.original()(*args, **kwargs), result)
+    assert verdict, verdict
+    assert before == [arg.tobytes() if isinstance(arg, np.ndarray) else arg for arg in args]
+
+
+def test_there_are_substitutions():
+    assert len(ALL) == 16
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_random_calls(name, seed):
+    proof = prove(of(name), calls=200, seed=seed)
+    assert proof.verdict, proof
+    assert proof.accepted >= 200 // 4
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ALL)
+def test_many_random_calls(name, seed):
+    proof = prove(of(name), calls=2000, seed=seed + 1)
+    assert proof.verdict, proof
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_half_of_the_valid_calls_are_accepted(name):
+    made, valid, accepted = of(name), 0, 0
+    for number in range(150):
+        call = made.random_call(random.Random(number))
+        if made.accepts(call.args, call.kwargs):
+            valid, accepted = valid + 1, accepted + 1
+        elif attempt(made.original(), *call.args, **call.kwargs).error is None:
+            valid += 1
+    assert accepted >= valid // 2
+    assert valid >= 60
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_accepted_calls_warn_only_if_the_original_does(name):
+    made = of(name)
+    for number in range(60):
+        call = made.random_call(random.Random(number))
+        if made.accepts(call.args, call.kwargs):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                expected = attempt(made.original(), *call.args, **call.kwargs)
+                got = attempt(made.run, *call.args, **call.kwargs)
+            assert type(expected.error) is type(got.error), (expected.error, got.error)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_facts(name):
+    made = of(name)
+    assert (made.equivalence, made.pu) == (EXACT, "cpu")
+    assert made.available()
+    assert callable(made.original())
+
+
+IMAGE = noise((100, 120, 3))
+GREY = noise()
+
+
+@pytest.mark.parametrize("name", ["numpy.sum", "numpy.mean"])
+def test_means_and_sums(name):
+    for picture in (IMAGE, GREY, GREY.T, GREY[::-1, ::2], GREY > 99, noise((5000,)), noise((60, 60, 3, 2))):
+        check(name, picture)
+        check(name, a=picture, axis=None, keepdims=False)
+    for channels in (1, 2, 3, 4):
+        check(name, noise((70, 80, channels)), axis=(0, 1))
+        check(name, noise((70, 80, channels))[:, ::-1], (0, 1))
+    check(name, GREY.view(bool))  # bools with bytes other than 0 and 1
+    check(name, np.full((3000, 3000), 255, np.uint8))
+    assert "axes" in reason(name, IMAGE, axis=0)
+    assert "axes" in reason(name, IMAGE, axis=(1, 0))
+    assert "axes" in reason(name, IMAGE, axis=(False, True))
+    assert "channels" in reason(name, noise((70, 80, 5)), axis=(0, 1))
+    assert "keepdims" in reason(name, GREY, keepdims=True)
+    assert "where" in reason(name, GREY, where=GREY > 3)
+    assert "dtype is given" in reason(name, GREY, dtype=float)
+
+
+def test_counts():
+    for picture in (GREY, GREY.T, np.zeros((64, 64), np.uint8), np.full((64, 64), 255, np.uint8), IMAGE):
+        check("numpy.unique", picture)
+        check("numpy.unique", picture, return_counts=True)
+        check("numpy.histogram", picture, 256, (0, 256))
+        check("numpy.histogram", picture, bins=[0, 3, 3.5, 255], density=True)
+        check("numpy.histogram", picture)
+        check("numpy.median", picture)
+        check("numpy.percentile", picture, [0, 1, 50, 99.9, 100])
+        check("numpy.quantile", picture, 1 / 3)
+        check("numpy.bincount", picture.ravel(), minlength=300)
+    assert "keyword" not in reason("numpy.bincount", GREY.ravel())
+    assert "signature" in reason("numpy.bincount", x=GREY.ravel())
+    assert "indices" in reason("numpy.unique", GREY, True)
+    assert "bins" in reason("numpy.histogram", GREY, "auto")
+    assert "range" in reason("numpy.histogram", GREY, 10, (5, 5))
+    assert "method" in reason("numpy.percentile", GREY, 5, method="lower")
+    assert "q is" in reason("numpy.percentile", GREY, 101)
+    assert "q is" in reason("numpy.quantile", GREY, float("nan"))
+
+
+@pytest.mark.parametrize("share", [n / 997 for n in range(0, 998, 7)])
+def test_quantiles_of_even_and_odd_counts(share):
+    for size in (2048, 2049, 5003):
+        picture = noise((size,), high=1 + size % 250, seed=size)
+        check("numpy.quantile", picture, share)
+        check("numpy.percentile", picture, [share * 100, 100 - share * 100])
+
+
+def test_tables():
+    check("numpy.isin", noise((300, 300)), [1, 2, 300, -1], invert=True)
+    check("numpy.interp", GREY, [0, 10.5, 200], [1.0, 0.1, 1e-9], left=-1.0)
+    check("numpy.digitize", GREY, np.linspace(0, 255, 11), right=True)
+    check("numpy.digitize", GREY.T[::-1], [3])
+    assert "grow" in reason("numpy.interp", GREY, [3, 2, 1], [1, 2, 3])
+    assert "growing" in reason("numpy.digitize", GREY, [3, 2, 1])
+    assert "few" in reason("numpy.isin", noise((300, 300)), [1.5])
+    assert "too small" in reason("numpy.isin", GREY, [1])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "float16", "int32", "float32", "int64", "float64"])
+def test_turned_images(dtype):
+    for shape in ((280, 190), (80, 90, 3), (80, 90, 4), (50, 900, 2), (2, 30000), (30000, 2)):
+        base = noise(shape, high=2 if dtype == "bool" else 100).astype(dtype)
+        views = [base[:, ::-1], base[::-1, ::-1], base.swapaxes(0, 1), np.rot90(base), np.rot90(base, 3)]
+        if base.ndim == 3:
+            planes = np.ascontiguousarray(base.transpose(2, 0, 1))
+            views += [base[:, :, ::-1], base.transpose(2, 0, 1), planes.transpose(1, 2, 0)]
+        for view in views:
+            if not reason("numpy.ascontiguousarray", view):
+                check("numpy.ascontiguousarray", view)
+                assert of("numpy.ascontiguousarray").run(view).flags.owndata
+
+
+def test_bits_of_nans_are_moved():
+    bits = np.random.default_rng(3).integers(0, 2**32, (64, 64, 3), dtype=np.uint32).view(np.float32)
+    for view in (bits[:, ::-1], bits[:, :, ::-1], bits.transpose(1, 0, 2), np.rot90(bits)):
+        check("numpy.ascontiguousarray", view)
+    planes = np.ascontiguousarray(bits.transpose(2, 0, 1))
+    check("numpy.ascontiguousarray", planes.transpose(1, 2, 0))
+    for mode in ("constant", "edge", "reflect", "symmetric", "wrap"):
+        check("numpy.pad", bits, ((1, 2), (3, 4), (0, 0)), mode)
+
+
+@pytest.mark.parametrize("view", ["C", "rows", "gap", "like"])
+def test_other_views_are_left_to_numpy(view):
+    picture = {"C": GREY, "rows": GREY[::-1], "gap": GREY[:, ::2], "like": GREY[:, ::-1]}[view]
+    assert reason("numpy.ascontiguousarray", picture, **({"dtype": np.int8} if view == "like" else {}))
+
+
+def test_borders():
+    for mode in ("edge", "reflect", "symmetric", "wrap"):
+        for width in (0, 1, 99, ((1, 0), (0, 30)), (4, 5)):
+            check("numpy.pad", GREY, width, mode)
+    check("numpy.pad", noise(dtype="int32") * 1000, 3, constant_values=-77)
+    assert "wider" in reason("numpy.pad", GREY, 100, "reflect")
+    check("numpy.pad", GREY, 100, "symmetric")
+    assert "Fortran" in reason("numpy.pad", np.asfortranarray(GREY), 3)
+    assert "cval" in reason("numpy.pad", GREY, 3, constant_values=300)
+    assert "mode" in reason("numpy.pad", GREY, 3, "mean")
+    assert "pad_width" in reason("numpy.pad", IMAGE, 3)
+    assert "mode" in reason("numpy.pad", GREY, 3, "edge", constant_values=0)
+
+
+def test_places_of_masks():
+    for mask in (GREY > 250, GREY > 300, GREY >= 0, noise((1, 3000), "bool", 2), noise((3000, 1), "bool", 2)):
+        check("numpy.nonzero", mask)
+        check("numpy.argwhere", mask)
+        check("numpy.where", mask)
+    check("numpy.nonzero", GREY.view(bool))
+    assert "mask" in reason("numpy.nonzero", GREY)
+    assert "C-ordered" in reason("numpy.nonzero", (GREY > 9).T)
+    assert "x and y" in reason("numpy.where", GREY > 9, 1, 2)
+    assert "signature" in reason("numpy.where", condition=GREY > 9)
+
+
+class Sub(np.ndarray):
+    pass
+
+
+ODD = {"list": [1, 2], "subclass": noise().view(Sub), "masked": np.ma.masked_array(noise()), "empty": noise((0, 9))}
+MORE = {
+    "numpy.percentile": (5,),
+    "numpy.quantile": (0.5,),
+    "numpy.isin": ([1],),
+    "numpy.interp": ([0, 1], [0, 1]),
+    "numpy.digitize": ([1],),
+    "numpy.pad": (3,),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("name", ALL)
+def test_odd_inputs_are_declined(name, kind):
+    assert reason(name, ODD[kind], *MORE.get(name, ()))

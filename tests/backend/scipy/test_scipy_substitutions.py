@@ -1,0 +1,218 @@
+"""The substitutions from scipy against their originals: an accepted call is bit-equal, any other has a reason."""
+
+from __future__ import annotations
+
+import random
+import warnings
+
+import numpy as np
+import pytest
+
+cv2 = pytest.importorskip("cv2")
+ndimage = pytest.importorskip("scipy.ndimage")
+
+from codedag.backends.proof import prove  # noqa: E402
+from codedag.backends.registry import EXACT, all_substitutions, attempt, find  # noqa: E402
+from codedag.backends.same import same  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # originals may warn about odd calls; the tests compare results
+FILES = ("ndimage_", "signal_")
+ALL = sorted({made.source for made in all_substitutions() if made.module.rpartition(".")[2] in FILES})
+
+
+def of(name):
+    (found,) = find(name)
+    return found
+
+
+def noise(shape=(100, 120), dtype="uint8", high=256, seed=0):
+    return np.random.default_rng(seed).integers(0, high, shape).astype(dtype)
+
+
+def reason(name, *args, **kwargs):
+    verdict = of(name).accepts(args, kwargs)
+    return "" if verdict else verdict.reason
+
+
+def check(name, *args, **kwargs):
+    """Runs an accepted call through both and wants the same result and untouched arguments."""
+    made = of(name)
+    verdict = made.accepts(args, kwargs)
+    assert verdict, verdict
+    before = [arg.tobytes() if isinstance(arg, np.ndarray) else arg for arg in args]
+    result = made.run(*args, **kwargs)
+    verdict = same(made.original()(*args, **kwargs), result)
+    assert verdict, verdict
+    assert before == [arg.tobytes() if isinstance(arg, np.ndarray) else arg for arg in args]
+
+
+def test_there_are_substitutions():
+    assert len(ALL) == 15
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_random_calls(name, seed):
+    proof = prove(of(name), calls=200, seed=seed)
+    assert proof.verdict, proof
+    assert proof.accepted >= 200 // 4
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ALL)
+def test_many_random_calls(name, seed):
+    proof = prove(of(name), calls=2000, seed=seed + 1)
+    assert proof.verdict, proof
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if "binary_" not in name])
+def test_half_of_the_valid_calls_are_accepted(name):
+    made, valid, accepted = of(name), 0, 0
+    for number in range(150):
+        call = made.random_call(random.Random(number))
+        if made.accepts(call.args, call.kwargs):
+            valid, accepted = valid + 1, accepted + 1
+        elif attempt(made.original(), *call.args, **call.kwargs).error is None:
+            valid += 1
+    assert accepted >= valid // 2
+    assert valid >= 60
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_accepted_calls_warn_only_if_the_original_does(name):
+    made = of(name)
+    for number in range(60):
+        call = made.random_call(random.Random(number))
+        if made.accepts(call.args, call.kwargs):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                expected = attempt(made.original(), *call.args, **call.kwargs)
+                got = attempt(made.run, *call.args, **call.kwargs)
+            assert type(expected.error) is type(got.error), (expected.error, got.error)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_facts(name):
+    made = of(name)
+    assert (made.equivalence, made.pu) == (EXACT, "cpu")
+    assert made.available()
+    assert callable(made.original())
+
+
+GREY = noise()
+CROSS = np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0]])
+TWO_STEPS = ("grey_opening", "grey_closing", "white_tophat", "black_tophat", "morphological_gradient")
+
+
+@pytest.fixture(params=[1, 2])
+def threads(request):
+    before = cv2.getNumThreads()
+    cv2.setNumThreads(request.param)
+    yield request.param
+    cv2.setNumThreads(before)
+
+
+def blobs(shape, sigma, seed):
+    return ndimage.gaussian_filter(np.random.default_rng(seed).random(shape), sigma) > 0.5
+
+
+@pytest.mark.parametrize("sigma", [0.4, 0.7, 1.5, 6.0])
+def test_components_and_holes(sigma, threads):
+    for seed, shape in enumerate(((64, 64), (333, 517), (900, 200), (3, 9000), (9000, 3))):
+        mask = blobs(shape, sigma, seed)
+        for structure in (None, CROSS, np.ones((3, 3), int)):
+            check("scipy.ndimage.label", mask, structure)
+            check("scipy.ndimage.binary_fill_holes", mask, structure)
+        check("scipy.ndimage.label", mask.astype(np.uint8) * 9)
+        check("scipy.ndimage.label", mask[::-1, ::2]) if mask[::-1, ::2].size >= 4096 else None
+    for full in (np.zeros((70, 70), bool), np.ones((70, 70), bool)):
+        check("scipy.ndimage.label", full)
+        check("scipy.ndimage.binary_fill_holes", full)
+
+
+def test_a_spiral_and_a_comb():
+    comb = np.ones((101, 101), bool)
+    comb[1::2, 1:-1] = False
+    comb[::2, 50] = False
+    for mask in (comb, ~comb, comb.T, np.indices((80, 80)).sum(0) % 2 == 0):
+        check("scipy.ndimage.label", mask)
+        check("scipy.ndimage.label", mask, np.ones((3, 3), bool))
+        check("scipy.ndimage.binary_fill_holes", mask)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["sobel", "prewitt"])
+def test_gradients(name, dtype):
+    name = f"scipy.ndimage.{name}"
+    for seed, shape in enumerate(((64, 64), (480, 640), (3, 5000), (5000, 3), (129, 333))):
+        image = (np.random.default_rng(seed).random(shape) * 10.0 ** (seed * 4)).astype(dtype)
+        for mode in ("reflect", "mirror", "nearest", "constant"):
+            for axis in ({}, {"axis": 0}, {"axis": -2}):
+                check(name, image, mode=mode, **axis)
+        check(name, image[::-1])
+        check(name, np.zeros(shape, dtype))
+    assert "negative" in reason(name, image - image.max())
+    assert "negative" in reason(name, image * np.array(-0.0, dtype))
+    for value in (np.inf, np.nan):
+        odd = image.copy()
+        odd[3, 1] = value
+        assert "finite" in reason(name, odd)
+    assert "mode" in reason(name, image, mode="wrap")
+    assert "cval" in reason(name, image, cval=1.0)
+    assert "floats" in reason(name, GREY)
+
+
+def test_box_means():
+    for size in (2, 3, 4, 5, 31, (3, 1), (1, 7), (2, 9)):
+        for mode in ("reflect", "mirror", "nearest", "constant"):
+            check("scipy.ndimage.uniform_filter", GREY, size, mode=mode)
+    check("scipy.ndimage.uniform_filter", np.full((600, 600), 255, np.uint8), 255)
+    assert "origin" in reason("scipy.ndimage.uniform_filter", GREY, 3, origin=1)
+    assert "window" in reason("scipy.ndimage.uniform_filter", GREY, 1)
+    assert "uint8" in reason("scipy.ndimage.uniform_filter", GREY.astype(float), 3)
+
+
+@pytest.mark.parametrize("name", TWO_STEPS)
+def test_morphology_in_two_steps(name):
+    name = f"scipy.ndimage.{name}"
+    uneven = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0]], bool)
+    for dtype in ("uint8", "uint16", "int16"):
+        picture = noise(dtype=dtype)
+        check(name, picture, 3)
+        check(name, picture, size=(4, 5), mode="nearest")
+        check(name, picture, footprint=uneven, mode="constant", cval=7)
+    assert "flat" in reason(name, noise(), structure=np.ones((3, 3)))
+    assert "output" in reason(name, noise(), 3, output=np.uint8)
+
+
+@pytest.mark.parametrize("name", ["binary_opening", "binary_closing"])
+def test_binary_morphology_in_two_steps(name):
+    name = f"scipy.ndimage.{name}"
+    mask = noise(high=2).astype(bool)
+    for structure in (None, np.ones((3, 3)), np.eye(3), np.ones((3, 5))):
+        for iterations in (1, 3):
+            check(name, mask, structure, iterations)
+            check(name, mask, structure, iterations, border_value=1)
+    assert "mask" in reason(name, mask, mask=mask)
+
+
+@pytest.mark.parametrize("name", ["scipy.signal.medfilt", "scipy.signal.medfilt2d"])
+def test_medians(name):
+    for size in (3, 5, [3, 3], (5, 5)):
+        check(name, GREY, size)
+        check(name, GREY.astype(np.float32) + 1, kernel_size=size)
+    check(name, GREY, 9)
+    assert "odd square" in reason(name, GREY, 4)
+    assert "odd square" in reason(name, GREY, (3, 5))
+    assert "plain image" in reason(name, GREY.astype(np.int16))
+
+
+def test_windows_are_copies():
+    made = of("scipy.signal.get_window")
+    first = made.run("hann", 64)
+    first[:] = 7
+    assert same(made.original()("hann", 64), made.run("hann", 64))
+    check("scipy.signal.get_window", "hann", 512, False)
+    check("scipy.signal.get_window", "hann", 512, fftbins=True)
+    assert "by name" in reason("scipy.signal.get_window", ("kaiser", 8.6), 64)
+    assert "length" in reason("scipy.signal.get_window", "hann", 64.0)
+    assert "length" in reason("scipy.signal.get_window", "hann", True)
