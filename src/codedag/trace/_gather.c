@@ -240,8 +240,10 @@ static int only_stores(Gatherer *g, const Operation *o) {
                       : o->habits & PLACES && every(o)  ? o->args[0]
                       : PyType_Check(o->function)       ? o->result : NULL;
     if (!where) return 0;
-    int kind = kind_of(g, where);
-    return kind < 0 ? -1 : is_holder(kind);
+    int takes = (o->function == (PyObject *)&PyList_Type || o->function == (PyObject *)&PyTuple_Type) && o->n;
+    int from = takes ? kind_of(g, o->args[0]) : IGNORED, kind = kind_of(g, where);
+    if (from == ARRAY || from == TENSOR || from == FLAT) return 0; /* it takes the rows or the numbers out */
+    return from < 0 || kind < 0 ? -1 : is_holder(kind);
 }
 
 /* First what the object holds of which it is a method (o->held of them), then what it was given. */
@@ -317,7 +319,10 @@ static int overwrite(Gatherer *g, const Operation *o, const Leaf *leaf) {
 
 /* What a call wrote that returned nothing: a method its own object, a function its first argument if known to do so. */
 static PyObject *target_of(Gatherer *g, const Operation *o) { /* borrowed; NULL if it fails */
-    if (o->site_kind == SITE_SETITEM) return o->args[1]; /* a site passes value, object, index */
+    if (o->site_kind == SITE_SETITEM) { /* a site passes value, object, index */
+        int of = kind_of(g, o->args[1]);
+        return of < 0 ? NULL : of == FLAT ? array_behind(o->args[1]) : o->args[1];
+    }
     int kind = o->called.own ? kind_of(g, o->called.own) : IGNORED;
     if (kind < 0) return NULL;
     if (is_data(kind)) return o->habits & KEEPS ? Py_None : o->called.own;
@@ -334,7 +339,9 @@ static int find_written(Gatherer *g, Operation *o) {
             if (leaves_find(g, value, &o->written, 1) < 0) return -1;
         }
     }
-    if (o->result != Py_None || !o->inputs.n) return 0;
+    for (Py_ssize_t i = 0; o->habits & FILLS && i < o->n && !o->written.n; i++)
+        if (leaves_find(g, o->args[i], &o->written, 1) < 0) return -1;
+    if (o->habits & FILLS || o->result != Py_None || !o->inputs.n) return 0;
     PyObject *target = target_of(g, o);
     int kind = target ? kind_of(g, target) : -1;
     if (kind < 0) return -1;
@@ -404,7 +411,7 @@ static int record(Gatherer *g, Operation *o, int64_t total, int64_t own) { /* 1,
     if (find_inputs(g, o) < 0 || leaves_find(g, o->result, &o->outputs, DEEPEST_VALUE) < 0) return -1;
     if ((done = moves_data(g, o, &later)) <= 0) return done;
     if (leaves_distinct(&o->inputs) < 0) return -1;
-    if (!o->failed && (o->names || o->result == Py_None) && find_written(g, o) < 0) return -1;
+    if (!o->failed && (o->names || o->result == Py_None || o->habits & FILLS) && find_written(g, o) < 0) return -1;
     if (!o->failed && !o->written.n && passes_on(g, o))
         return !o->returned ? 0 : gather_region((PyObject *)g, (long)o->path, o->site, o->function, total, own) < 0 ? -1 : 1;
     if (called_word(g, o->function, iterates, &o->called) < 0) return -1;

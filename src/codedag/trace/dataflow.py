@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-IGNORED, ARRAY, TENSOR, SEQUENCE, MAPPING, OBJECT, SCALAR, USER, LIBRARY = range(9)
+IGNORED, ARRAY, TENSOR, SEQUENCE, MAPPING, OBJECT, SCALAR, USER, LIBRARY, FLAT = range(10)
 HELD_SCALARS = 8_192  # the newest ones, up to twice as many
 _WIDEST = 256  # elements looked at per container
 _SHORT = 32  # containers up to this length are looked through; of longer ones four elements show whether they hold data
@@ -69,6 +69,8 @@ def classify(of: type, user_files: set[str]) -> int:
         return _kind_of_scalar(of, numpy)
     if numpy is not None and issubclass(of, getattr(numpy, "ndarray", ())):
         return ARRAY
+    if numpy is not None and of is getattr(numpy, "flatiter", None):
+        return FLAT
     if hasattr(of, "storage_offset") and hasattr(of, "data_ptr"):
         return TENSOR if _has_memory(of) else IGNORED
     if issubclass(of, list | tuple):
@@ -131,6 +133,8 @@ class Dataflow:
             if depth and self._may_hold_data(value, kind, depth):
                 for element in self._inside(value, kind):
                     self.leaves(element, out, depth - 1)
+        elif kind == FLAT:
+            self.leaves(array_behind(value), out, depth)
         elif type(value) is not float or self._scalar_producer(value) >= 0:
             out.append((value, kind))
 
@@ -234,6 +238,10 @@ class Dataflow:
                 return id(base), array  # memory of another kind: whoever uses it keeps it
         return id(array), array
 
+    def shares_memory(self, leaf: Leaf, other: Leaf) -> bool:
+        """Whether two arrays or tensors are parts of one piece of memory."""
+        return leaf[1] in (ARRAY, TENSOR) and self._root(*leaf)[0] == self._root(*other)[0]
+
     # -- recording
 
     def made(self, leaf: Leaf, operation: int) -> None:
@@ -312,6 +320,11 @@ def _behind(base: Any) -> Any:
     if type(base).__name__ == "DummyArray":  # between an array and what as_strided made of it
         return getattr(base, "base", None)
     return base.obj if type(base) is memoryview else base
+
+
+def array_behind(flat: Any) -> Any:
+    """The array that a `numpy.flatiter` goes through, whose elements it reads and writes."""
+    return flat.base
 
 
 def storage_of(tensor: Any) -> int:

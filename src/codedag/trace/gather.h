@@ -13,9 +13,9 @@
 #include <string.h>
 
 enum { SITE_CALL, SITE_BINARY, SITE_UNARY, SITE_INPLACE, SITE_GETITEM, SITE_SETITEM, SITE_RETURN, SITE_ITERATE };
-enum { IGNORED, ARRAY, TENSOR, SEQUENCE, MAPPING, OBJECT, SCALAR, USER, LIBRARY }; /* dataflow.py has the same list */
+enum { IGNORED, ARRAY, TENSOR, SEQUENCE, MAPPING, OBJECT, SCALAR, USER, LIBRARY, FLAT }; /* dataflow.py has the same list */
 enum { KIND_CALL, KIND_OPERATOR, KIND_SUBSCRIPT, KIND_REGION, KIND_SOURCE, KIND_SINK };
-enum { PUTS = 1, PLACES = 2, WRITES = 4, KEEPS = 8, WORKS = 16, CALLS = 32, LOOKS = 64 }; /* habits.py has the same list */
+enum { PUTS = 1, PLACES = 2, WRITES = 4, KEEPS = 8, WORKS = 16, CALLS = 32, LOOKS = 64, FILLS = 128 }; /* habits.py has the same list */
 enum { FLOW, ANTI };
 
 #define NONE UINT32_MAX
@@ -185,6 +185,7 @@ INTERNAL void leaves_begin(Leaves *out, PyObject *result, const Leaves *before);
 INTERNAL void leaves_again(Leaves *out); /* as many values may be looked at again */
 INTERNAL int leaves_find(Gatherer *g, PyObject *value, Leaves *out, int depth);
 INTERNAL int leaves_held(Gatherer *g, PyObject *value, Leaves *out, int depth);
+INTERNAL PyObject *array_behind(PyObject *flat); /* borrowed: what a numpy.flatiter goes through */
 INTERNAL int leaves_add(Gatherer *g, PyObject *value, int kind, Leaves *out);
 INTERNAL int leaves_distinct(Leaves *leaves);
 INTERNAL void leaves_end(Leaves *leaves);
@@ -204,6 +205,7 @@ INTERNAL void called_end(Called *called);
 
 /* ---- flow (gather_flow.c) ----------------------------------------------------------------------------------- */
 INTERNAL uint32_t flow_producer(Flow *f, const Leaf *leaf, uint32_t reader); /* NONE: unknown, or no memory */
+INTERNAL uint64_t flow_memory(const Flow *f, const Leaf *leaf); /* the key of what an array or tensor is a part of */
 INTERNAL uint32_t flow_maker(const Flow *f, const Leaf *leaf); /* of this very object; NONE: unknown */
 INTERNAL int flow_scalar_known(const Flow *f, PyObject *value);
 INTERNAL int flow_made(Flow *f, const Leaf *leaf, uint32_t operation);

@@ -103,6 +103,10 @@ static Root root_of(const Flow *f, const Leaf *leaf) {
     return (Root){(uintptr_t)leaf->memory, leaf->root};
 }
 
+uint64_t flow_memory(const Flow *f, const Leaf *leaf) {
+    return leaf->kind == ARRAY || leaf->kind == TENSOR ? root_of(f, leaf).key : 0;
+}
+
 uint32_t flow_producer(Flow *f, const Leaf *leaf, uint32_t reader) {
     if (leaf->kind == SCALAR) return scalar_producer(f, leaf->value);
     Made *made = made_find(f, leaf->value);
