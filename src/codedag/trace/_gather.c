@@ -290,8 +290,9 @@ static int consume(Gatherer *g, const Operation *o) {
         const Leaf *leaf = &o->inputs.at[i];
         int64_t producer = flow_producer(&g->flow, leaf, o->number);
         if (producer == NONE) {
-            if (leaf->kind == SCALAR) continue;
-            if ((producer = source_of(g, o, leaf)) < 0) return -1;
+            producer = leaf->kind == SCALAR ? flow_unpacked(&g->flow, leaf) : source_of(g, o, leaf);
+            if (producer < 0) return -1;
+            if (producer == NONE) continue;
         }
         if (edge(g, (uint32_t)producer, o->number, FLOW, leaf->layout.nbytes) < 0) return -1;
     }

@@ -342,8 +342,8 @@ class Gatherer:
     def _consume(self, template: Template, inputs: list[Leaf], returned: Any) -> None:
         for leaf in inputs:
             producer = self.flow.producer(leaf, reader=template.number)
-            if producer < 0 and leaf[1] != SCALAR:
-                producer = self._source(template, leaf)
+            if producer < 0:
+                producer = self.flow.unpacked(leaf) if leaf[1] == SCALAR else self._source(template, leaf)
             if producer >= 0:
                 self._edge(producer, template.number, "flow", nbytes(leaf))
         if returned is not None:

@@ -286,6 +286,8 @@ PyObject *array_behind(PyObject *flat) {
     return array;
 }
 
+#include "gather_small.h"
+
 /* The array or tensor that stands for the memory of an array. */
 static int find_root(Gatherer *g, Leaf *leaf) {
     leaf->root = leaf->memory = leaf->value;
