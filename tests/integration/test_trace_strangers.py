@@ -42,9 +42,6 @@ OPEN = {
     "clipped_gradients": "gradients that backward leaves are not followed",
     "gradient_descent_by_hand": "gradients that backward leaves are not followed",
     "through_round_and_int": "int() ends the flow where round() and float() carry it",
-    "pillow_through_a_file_object": "data in a BytesIO is not followed",
-    "through_a_file": "data in a BytesIO is not followed",
-    "torch_checkpoint": "data in a BytesIO is not followed",
 }
 
 

@@ -218,7 +218,7 @@ typedef struct {
     PyObject *const *args;      /* positional, then keyword values */
     Py_ssize_t n;
     PyObject *names, *result, *returned;
-    int site_kind, failed, habits;
+    int site_kind, failed, habits, has_files;
     Py_ssize_t held;            /* how many of the inputs the object holds of which it is a method */
     Called called;
     Leaves inputs, outputs, written;
@@ -383,13 +383,14 @@ static int tell(Gatherer *g, uint32_t number) {
 }
 
 #include "gather_later.h"
+#include "gather_files.h"
 
 /* ---- recording ----------------------------------------------------------------------------------------------------- */
 
 static int kind_of_operation(const Operation *o) {
     static const int KINDS[] = {KIND_CALL, KIND_OPERATOR, KIND_OPERATOR, KIND_OPERATOR, KIND_SUBSCRIPT, KIND_SUBSCRIPT, KIND_CALL, KIND_CALL};
     int silent = o->site_kind == SITE_CALL && o->result == Py_None && !o->failed && !(o->habits & WORKS);
-    return silent && o->inputs.n && !o->written.n ? KIND_SINK : KINDS[o->site_kind];
+    return silent && o->inputs.n && !o->written.n && !o->has_files ? KIND_SINK : KINDS[o->site_kind];
 }
 
 static int gather_region(PyObject *self, long path, PyObject *site, PyObject *function, long long total, long long own);
@@ -416,9 +417,11 @@ static int record(Gatherer *g, Operation *o, int64_t total, int64_t own) { /* 1,
     if (!o->failed && !o->written.n && passes_on(g, o))
         return !o->returned ? 0 : gather_region((PyObject *)g, (long)o->path, o->site, o->function, total, own) < 0 ? -1 : 1;
     if (called_word(g, o->function, iterates, &o->called) < 0) return -1;
+    o->has_files = !o->failed && o->site_kind == SITE_CALL && has_files(g, o);
     int64_t number = template_of(g, o->path, o->site, o->called.word, kind_of_operation(o), o->inputs.at, o->inputs.n);
     if (number < 0) return -1;
     o->number = (uint32_t)number;
+    if (o->has_files && move_through_files(g, o) < 0) return -1;
     if (g->paths[o->path].frozen && record_at(g, o->number)->count) {
         for (Py_ssize_t i = 0; i < o->outputs.n; i++)
             if (flow_made(&g->flow, &o->outputs.at[i], o->number) < 0) return -1;

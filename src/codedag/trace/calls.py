@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import types
 import weakref
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from codedag.trace.dataflow import (
 )  # fmt: skip
 from codedag.trace.names import bound_to, name_of
 
+MOST_FILES = 64
 HOLDERS = (IGNORED, SEQUENCE, MAPPING, USER, LIBRARY)
 _DATA = (ARRAY, TENSOR, OBJECT)
 
@@ -56,6 +58,32 @@ def seen(site: Any, function: Any, args: tuple[Any, ...], keywords: dict[str, An
     if isinstance(own, types.ModuleType):
         own = None
     return Call(site, function, args, keywords, result, own, habits.habits_of(name_of(function)))
+
+
+def files_in(call: Call) -> list[Any]:
+    """The files in memory that a call was given."""
+    if call.site.kind != CALL:
+        return []
+    return [value for value in (*call.args, *call.keywords.values()) if type(value) is io.BytesIO]
+
+
+class Files:
+    """The operations that last wrote data to each of the files in memory, of which few are used at a time."""
+
+    def __init__(self) -> None:
+        self._writers: dict[int, tuple[Callable[[], Any], int]] = {}
+
+    def wrote(self, file: Any, operation: int) -> None:
+        """Notes that `operation` wrote to the file."""
+        self._writers.pop(id(file), None)
+        if len(self._writers) >= MOST_FILES:
+            del self._writers[next(iter(self._writers))]
+        self._writers[id(file)] = (weakref.ref(file), operation)
+
+    def writer(self, file: Any) -> int:
+        """The operation that last wrote to the file, or -1."""
+        reference, operation = self._writers.get(id(file), (None, -1))
+        return operation if reference is not None and reference() is file else -1
 
 
 def unfolded(function: Any) -> Any:

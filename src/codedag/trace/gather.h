@@ -125,6 +125,10 @@ typedef struct { uintptr_t storage; PyObject *owner; uint64_t key; } Shared;
 typedef struct { PyTypeObject *type; PyObject *ref; uint32_t operation; } Pending;
 typedef struct { struct { PyObject *value; uint32_t operation; } *slot; size_t n; } Scalars;
 
+/* A file in memory and the operation that last wrote data to it. */
+#define MOST_FILES 64 /* calls.py */
+typedef struct { PyObject *file, *ref; uint32_t operation; } File;
+
 /* The elements of a small array. */
 #define FEW_ELEMENTS 16 /* dataflow.py, as RECENT */
 #define RECENT 4
@@ -160,7 +164,8 @@ typedef struct {
     PyObject_HEAD
     PyObject *user_files, *names, *on_operation;
     PyObject *classify, *nbytes, *signature, *open_shapes, *layout_of, *address_of, *bound_to, *name_of, *samples, *tensor_samples;
-    PyObject *habits, *partial;
+    PyObject *habits, *partial, *bytes_io;
+    File files[MOST_FILES]; int files_n;
     PyObject *odd_sites;        /* template -> site, where that is not the end of its path (deep recursion) */
     PyObject *word_numbers;     /* text -> number */
     PyObject **words; size_t words_n, words_room;

@@ -13,7 +13,18 @@ from typing import Any
 
 from codedag.instrument.sites import BINARY, CALL, GETITEM, INPLACE, ITERATE, SETITEM, UNARY
 from codedag.trace import habits
-from codedag.trace.calls import HOLDERS, Call, distinct, only_stores, same_as, seen, unfolded, written_by
+from codedag.trace.calls import (
+    HOLDERS,
+    Call,
+    Files,
+    distinct,
+    files_in,
+    only_stores,
+    same_as,
+    seen,
+    unfolded,
+    written_by,
+)
 from codedag.trace.dataflow import (
     ARRAY,
     IGNORED,
@@ -67,6 +78,7 @@ class Gatherer:
         self._arrivals: list[tuple[int, int]] = []
         self._peak = 0
         self._pending: dict[int, tuple[Callable[[Any], bool], int]] = {}  # id of what gives the results -> operation
+        self._files = Files()
         self._user_files = user_files
         self._lock = threading.RLock()
 
@@ -185,7 +197,9 @@ class Gatherer:
         if not failed and not written and self._passes_on(path, call, inputs, outputs, returned):
             return self._drove(path, call, total, own, returned)
         with self._lock:
-            template = self._template_of(path, call, inputs, bool(written) or failed)
+            files = [] if failed else files_in(call)
+            template = self._template_of(path, call, inputs, bool(written or files) or failed)
+            self._move_through(files, template, bool(inputs))
             if path in self._frozen and template.count:
                 for leaf in outputs:
                     self.flow.made(leaf, template.number)
@@ -314,6 +328,14 @@ class Gatherer:
                 self._templates[number].out_nbytes += nbytes(leaf)
             return _HANDED_OUT if new else -1
         return -1
+
+    def _move_through(self, files: list[Any], template: Template, gives: bool) -> None:
+        """A file in memory holds the data that it was given along with; given alone, what it holds is read."""
+        for file in files:
+            if gives:
+                self._files.wrote(file, template.number)
+            elif (writer := self._files.writer(file)) >= 0:
+                self._edge(writer, template.number, "flow", 0)
 
     # -- flow
 
