@@ -446,7 +446,8 @@ def _without_places(text: str) -> str:
 def test_fields_of_tensors_are_found():
     import torch
 
-    from codedag.trace.dataflow import nbytes, signature, tensor_samples
+    from codedag.trace.dataflow import nbytes, signature
+    from codedag.trace.samples import tensor_samples
 
     assert len(tensor_samples()) > 20
     gatherer, site = (

@@ -416,7 +416,7 @@ def pil_chain(a):
     return np.asarray(image).mean()
 
 
-@flows("open>convert", "convert>asarray", "asarray>mean", "fromarray>save")
+@flows("open>convert", "convert>asarray", "asarray>mean", "fromarray>save", "save>open")
 def pil_file(a):
     file = io.BytesIO()
     Image.fromarray(picture(a)).save(file, format="PNG")

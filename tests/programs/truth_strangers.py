@@ -799,8 +799,8 @@ def loader_in_this_process():
 
 
 @flow(
-    "resize > from_numpy > permute > fetch > __next__ > float > mean",
-    sizes={"resize>from_numpy": 768, "permute>fetch": 768},
+    "resize > from_numpy > permute > __next__ > float > mean",
+    sizes={"resize>from_numpy": 768, "permute>__next__": 768},
     counts={"resize": 4, "__next__": 2},
 )
 def loader_with_workers():
@@ -808,7 +808,7 @@ def loader_with_workers():
         print(x.float().mean().item())
 
 
-@flow("resize > from_numpy > permute > fetch > __next__ > sum", counts={"resize": 4, "__next__": 2})
+@flow("resize > from_numpy > permute > __next__ > sum", counts={"resize": 4, "__next__": 2})
 def loader_with_persistent_spawned_workers():
     loader = DataLoader(Pictures(2), batch_size=2, num_workers=1, persistent_workers=True, multiprocessing_context="spawn")
     for _ in range(2):

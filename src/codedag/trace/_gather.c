@@ -218,7 +218,7 @@ typedef struct {
     PyObject *const *args;      /* positional, then keyword values */
     Py_ssize_t n;
     PyObject *names, *result, *returned;
-    int site_kind, failed, habits;
+    int site_kind, failed, habits, has_files;
     Py_ssize_t held;            /* how many of the inputs the object holds of which it is a method */
     Called called;
     Leaves inputs, outputs, written;
@@ -240,8 +240,10 @@ static int only_stores(Gatherer *g, const Operation *o) {
                       : o->habits & PLACES && every(o)  ? o->args[0]
                       : PyType_Check(o->function)       ? o->result : NULL;
     if (!where) return 0;
-    int kind = kind_of(g, where);
-    return kind < 0 ? -1 : is_holder(kind);
+    int takes = (o->function == (PyObject *)&PyList_Type || o->function == (PyObject *)&PyTuple_Type) && o->n;
+    int from = takes ? kind_of(g, o->args[0]) : IGNORED, kind = kind_of(g, where);
+    if (from == ARRAY || from == TENSOR || from == FLAT) return 0; /* it takes the rows or the numbers out */
+    return from < 0 || kind < 0 ? -1 : is_holder(kind);
 }
 
 /* First what the object holds of which it is a method (o->held of them), then what it was given. */
@@ -288,8 +290,9 @@ static int consume(Gatherer *g, const Operation *o) {
         const Leaf *leaf = &o->inputs.at[i];
         int64_t producer = flow_producer(&g->flow, leaf, o->number);
         if (producer == NONE) {
-            if (leaf->kind == SCALAR) continue;
-            if ((producer = source_of(g, o, leaf)) < 0) return -1;
+            producer = leaf->kind == SCALAR ? flow_unpacked(&g->flow, leaf) : source_of(g, o, leaf);
+            if (producer < 0) return -1;
+            if (producer == NONE) continue;
         }
         if (edge(g, (uint32_t)producer, o->number, FLOW, leaf->layout.nbytes) < 0) return -1;
     }
@@ -317,7 +320,10 @@ static int overwrite(Gatherer *g, const Operation *o, const Leaf *leaf) {
 
 /* What a call wrote that returned nothing: a method its own object, a function its first argument if known to do so. */
 static PyObject *target_of(Gatherer *g, const Operation *o) { /* borrowed; NULL if it fails */
-    if (o->site_kind == SITE_SETITEM) return o->args[1]; /* a site passes value, object, index */
+    if (o->site_kind == SITE_SETITEM) { /* a site passes value, object, index */
+        int of = kind_of(g, o->args[1]);
+        return of < 0 ? NULL : of == FLAT ? array_behind(o->args[1]) : o->args[1];
+    }
     int kind = o->called.own ? kind_of(g, o->called.own) : IGNORED;
     if (kind < 0) return NULL;
     if (is_data(kind)) return o->habits & KEEPS ? Py_None : o->called.own;
@@ -334,7 +340,9 @@ static int find_written(Gatherer *g, Operation *o) {
             if (leaves_find(g, value, &o->written, 1) < 0) return -1;
         }
     }
-    if (o->result != Py_None || !o->inputs.n) return 0;
+    for (Py_ssize_t i = 0; o->habits & FILLS && i < o->n && !o->written.n; i++)
+        if (leaves_find(g, o->args[i], &o->written, 1) < 0) return -1;
+    if (o->habits & FILLS || o->result != Py_None || !o->inputs.n) return 0;
     PyObject *target = target_of(g, o);
     int kind = target ? kind_of(g, target) : -1;
     if (kind < 0) return -1;
@@ -375,13 +383,14 @@ static int tell(Gatherer *g, uint32_t number) {
 }
 
 #include "gather_later.h"
+#include "gather_files.h"
 
 /* ---- recording ----------------------------------------------------------------------------------------------------- */
 
 static int kind_of_operation(const Operation *o) {
     static const int KINDS[] = {KIND_CALL, KIND_OPERATOR, KIND_OPERATOR, KIND_OPERATOR, KIND_SUBSCRIPT, KIND_SUBSCRIPT, KIND_CALL, KIND_CALL};
     int silent = o->site_kind == SITE_CALL && o->result == Py_None && !o->failed && !(o->habits & WORKS);
-    return silent && o->inputs.n && !o->written.n ? KIND_SINK : KINDS[o->site_kind];
+    return silent && o->inputs.n && !o->written.n && !o->has_files ? KIND_SINK : KINDS[o->site_kind];
 }
 
 static int gather_region(PyObject *self, long path, PyObject *site, PyObject *function, long long total, long long own);
@@ -404,13 +413,15 @@ static int record(Gatherer *g, Operation *o, int64_t total, int64_t own) { /* 1,
     if (find_inputs(g, o) < 0 || leaves_find(g, o->result, &o->outputs, DEEPEST_VALUE) < 0) return -1;
     if ((done = moves_data(g, o, &later)) <= 0) return done;
     if (leaves_distinct(&o->inputs) < 0) return -1;
-    if (!o->failed && (o->names || o->result == Py_None) && find_written(g, o) < 0) return -1;
+    if (!o->failed && (o->names || o->result == Py_None || o->habits & FILLS) && find_written(g, o) < 0) return -1;
     if (!o->failed && !o->written.n && passes_on(g, o))
         return !o->returned ? 0 : gather_region((PyObject *)g, (long)o->path, o->site, o->function, total, own) < 0 ? -1 : 1;
     if (called_word(g, o->function, iterates, &o->called) < 0) return -1;
+    o->has_files = !o->failed && o->site_kind == SITE_CALL && has_files(g, o);
     int64_t number = template_of(g, o->path, o->site, o->called.word, kind_of_operation(o), o->inputs.at, o->inputs.n);
     if (number < 0) return -1;
     o->number = (uint32_t)number;
+    if (o->has_files && move_through_files(g, o) < 0) return -1;
     if (g->paths[o->path].frozen && record_at(g, o->number)->count) {
         for (Py_ssize_t i = 0; i < o->outputs.n; i++)
             if (flow_made(&g->flow, &o->outputs.at[i], o->number) < 0) return -1;

@@ -12,18 +12,22 @@ import re
 import sys
 import types
 import weakref
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-IGNORED, ARRAY, TENSOR, SEQUENCE, MAPPING, OBJECT, SCALAR, USER, LIBRARY = range(9)
+IGNORED, ARRAY, TENSOR, SEQUENCE, MAPPING, OBJECT, SCALAR, USER, LIBRARY, FLAT = range(10)
 HELD_SCALARS = 8_192  # the newest ones, up to twice as many
 _WIDEST = 256  # elements looked at per container
 _SHORT = 32  # containers up to this length are looked through; of longer ones four elements show whether they hold data
 _WIDEST_OBJECT = 64  # attributes looked at per user object
 _MOST = 4_096  # values looked at per operation
 _DEEPEST = 3
+_FEW = 16  # elements of an array that is often unpacked
+_RECENT = 4  # such arrays whose elements are remembered
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that was made at run time
 
 _PLAIN: tuple[type, ...] = (
     int, bool, str, bytes, complex, set, frozenset, slice, range, type(None), type(Ellipsis), type,
@@ -54,6 +58,7 @@ class Buffer:
     written: int  # when, on the clock of the dataflow
     begun: int  # when this piece of memory was first seen
     readers: set[int] = field(default_factory=set)
+    heir: Any = None  # another tensor on it, which stands for it when the owner is gone
 
 
 def classify(of: type, user_files: set[str]) -> int:
@@ -69,6 +74,8 @@ def classify(of: type, user_files: set[str]) -> int:
         return _kind_of_scalar(of, numpy)
     if numpy is not None and issubclass(of, getattr(numpy, "ndarray", ())):
         return ARRAY
+    if numpy is not None and of is getattr(numpy, "flatiter", None):
+        return FLAT
     if hasattr(of, "storage_offset") and hasattr(of, "data_ptr"):
         return TENSOR if _has_memory(of) else IGNORED
     if issubclass(of, list | tuple):
@@ -109,6 +116,9 @@ class Dataflow:
         self._shared: dict[int, tuple[Any, int]] = {}  # tensor storage pointer -> the array that owns it, its memory
         self._young: dict[int, tuple[Any, int]] = {}  # id -> scalar, operation
         self._old: dict[int, tuple[Any, int]] = {}
+        self._small: deque[tuple[str, bytes, int, int]] = deque(
+            maxlen=_RECENT
+        )  # type, elements, size of one, operation
         self._purge_at = 4096
         self._kinds: dict[type, int] = {}
 
@@ -131,6 +141,8 @@ class Dataflow:
             if depth and self._may_hold_data(value, kind, depth):
                 for element in self._inside(value, kind):
                     self.leaves(element, out, depth - 1)
+        elif kind == FLAT:
+            self.leaves(array_behind(value), out, depth)
         elif type(value) is not float or self._scalar_producer(value) >= 0:
             out.append((value, kind))
 
@@ -190,6 +202,8 @@ class Dataflow:
             made, when = self._made(owner)
         if buffer is None:
             return made
+        if made < 0 and owner is value:  # `p.data`: another tensor on the memory of p
+            made, when = self._made(buffer.owner())
         if reader >= 0:
             buffer.readers.add(reader)
         return buffer.writer if made < 0 or buffer.written > when else made
@@ -207,6 +221,9 @@ class Dataflow:
         """The memory with this key, if it lives: its owner does, or this value, which has used it since it began."""
         buffer = self._buffers.get(key)
         if buffer is None or buffer.owner() is not None:
+            return buffer
+        if buffer.heir is not None and buffer.heir() is not None:
+            buffer.owner, buffer.heir = buffer.heir, None
             return buffer
         entry = self._objects.get(id(value))
         if entry is not None and entry[0]() is value and entry[3] == key and entry[2] >= buffer.begun:
@@ -234,6 +251,10 @@ class Dataflow:
                 return id(base), array  # memory of another kind: whoever uses it keeps it
         return id(array), array
 
+    def shares_memory(self, leaf: Leaf, other: Leaf) -> bool:
+        """Whether two arrays or tensors are parts of one piece of memory."""
+        return leaf[1] in (ARRAY, TENSOR) and self._root(*leaf)[0] == self._root(*other)[0]
+
     # -- recording
 
     def made(self, leaf: Leaf, operation: int) -> None:
@@ -248,10 +269,15 @@ class Dataflow:
             return
         self._clock += 1
         key, owner = self._root(value, kind) if kind in (ARRAY, TENSOR) else (0, None)
-        if owner is not None and self._buffer(key, value) is None:
+        buffer = self._buffer(key, value) if owner is not None else None
+        if owner is not None and buffer is None:
             own = reference if owner is value else weakref.ref(owner)
             self._buffers[key] = Buffer(own, operation, self._clock, self._clock)
+        elif buffer is not None and kind == TENSOR and buffer.owner is not reference:
+            buffer.heir = buffer.heir if buffer.heir is not None and buffer.heir() is not None else reference
         self._objects[id(value)] = (reference, operation, self._clock, key)
+        if kind == ARRAY and (elements := elements_of(value)) is not None:
+            self._small.append((*elements, operation))
         if len(self._objects) + len(self._shared) > self._purge_at:
             self._purge()
 
@@ -286,6 +312,25 @@ class Dataflow:
                 if key > 0:  # else the array itself is memory of a tensor
                     self._shared[pointer] = (weakref.ref(owner), key)
 
+    def unpacked(self, leaf: Leaf) -> int:
+        """The operation behind the only small array of late that has this number among its elements, or -1.
+
+        `low, high = np.percentile(...)` takes numbers out where no site is, and the array is gone at once.
+        """
+        value = leaf[0]
+        if type(value).__flags__ & _HEAP_TYPE or type(value) is float:
+            return -1
+        name, raw = type(value).__name__, value.tobytes()
+        found = {
+            made
+            for of, elements, size, made in self._small
+            if of == name and any(elements[at : at + size] == raw for at in range(0, len(elements), size))
+        }
+        if len(found) != 1:
+            return -1
+        self._hold(value, *found)
+        return found.pop()
+
     def maker(self, leaf: Leaf) -> int:
         """The operation that made this very object, or -1."""
         return self._scalar_producer(leaf[0]) if leaf[1] == SCALAR else self._made(leaf[0])[0]
@@ -314,6 +359,11 @@ def _behind(base: Any) -> Any:
     return base.obj if type(base) is memoryview else base
 
 
+def array_behind(flat: Any) -> Any:
+    """The array that a `numpy.flatiter` goes through, whose elements it reads and writes."""
+    return flat.base
+
+
 def storage_of(tensor: Any) -> int:
     """Where the memory of a tensor begins; 0 if it has none (sparse, meta, empty)."""
     layout = layout_of(tensor, TENSOR)
@@ -330,14 +380,14 @@ def address_of(array: Any) -> int:
     return int(interface["data"][0])
 
 
-def array_samples() -> list[tuple[Any, ...]]:
-    """Arrays with what numpy says about each: the twin in C reads the same from their fields, and checks it first."""
-    numpy: Any = sys.modules["numpy"]
-    whole = numpy.arange(60, dtype=numpy.uint8).reshape(3, 4, 5)
-    samples = [whole, whole[::-1], whole[1:, 2:, ::-1], whole.transpose(2, 0, 1), numpy.empty((0, 3)), numpy.array(2.5)]
-    samples += [numpy.zeros(3, code) for code in "?bBhHiIlLqQefdgFDGO"]
-    samples += [numpy.zeros((2, 3), code) for code in (">f4", "<i2", "S5", "U7", "M8[ns]", "i4,f8")]
-    return [(a, int(a.ctypes.data), a.shape, a.strides, a.base, int(a.dtype.num), a.dtype.byteorder) for a in samples]
+def elements_of(array: Any) -> tuple[str, bytes, int] | None:
+    """Type, elements and size of each of a few floating-point numbers in a row in memory of numpy, else None."""
+    ndarray = sys.modules["numpy"].ndarray
+    base = array.base if type(array) is ndarray else array
+    if base is not None and (base is array or type(base) is not ndarray or base.base is not None):
+        return None
+    named = array.ndim == 1 and 0 < len(array) <= _FEW and array.dtype.isnative and array.dtype.name
+    return (named, array.tobytes(), array.dtype.itemsize) if named in ("float16", "float32", "float64") else None
 
 
 def layout_of(value: Any, kind: int) -> tuple[str, Sequence[int], int] | None:
@@ -366,42 +416,6 @@ def _shape_of(tensor: Any) -> Any:
         return tensor.shape
     finally:
         jit._set_tracing_state(state)
-
-
-def tensor_samples() -> list[tuple[Any, ...]]:
-    """Tensors with what torch says about each: the twin in C finds the fields that hold it.  None within a mode."""
-    torch: Any = sys.modules["torch"]
-    jit = torch._C
-    if jit._get_tracing_state() is not None or jit._len_torch_function_stack() or jit._len_torch_dispatch_stack():
-        return []
-    with torch.no_grad():
-        samples = _tensors(torch)
-    told = []
-    for t in samples:
-        storage = t.untyped_storage()
-        place = (int(t._cdata), int(storage._cdata), int(storage.data_ptr()), int(t.storage_offset()))
-        told.append((t, *place, tuple(t.shape), t.dtype))
-    return told
-
-
-def _tensors(torch: Any) -> list[Any]:
-    whole = torch.zeros(2 * 3 * 5 * 7 * 2 * 3, dtype=torch.uint8, device="cpu")
-    samples = [whole, whole[3:], whole[17:].view(11, 113)[1:], whole[40:61].view(3, 7), whole[0]]
-    samples += [whole.view(6, 35, 6), whole.view(2, 3, 35, 6), whole.view(2, 3, 5, 7, 6), whole.view(2, 3, 5, 7, 2, 3)]
-    names = (
-        "uint8",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "float16",
-        "float32",
-        "float64",
-        "bool",
-        "bfloat16",
-        "complex64",
-    )
-    return samples + [torch.zeros(n, dtype=getattr(torch, d), device="cpu") for d in names for n in (4, 300)]
 
 
 def _element_name(dtype: Any) -> str:

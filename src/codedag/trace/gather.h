@@ -13,9 +13,9 @@
 #include <string.h>
 
 enum { SITE_CALL, SITE_BINARY, SITE_UNARY, SITE_INPLACE, SITE_GETITEM, SITE_SETITEM, SITE_RETURN, SITE_ITERATE };
-enum { IGNORED, ARRAY, TENSOR, SEQUENCE, MAPPING, OBJECT, SCALAR, USER, LIBRARY }; /* dataflow.py has the same list */
+enum { IGNORED, ARRAY, TENSOR, SEQUENCE, MAPPING, OBJECT, SCALAR, USER, LIBRARY, FLAT }; /* dataflow.py has the same list */
 enum { KIND_CALL, KIND_OPERATOR, KIND_SUBSCRIPT, KIND_REGION, KIND_SOURCE, KIND_SINK };
-enum { PUTS = 1, PLACES = 2, WRITES = 4, KEEPS = 8, WORKS = 16, CALLS = 32, LOOKS = 64 }; /* habits.py has the same list */
+enum { PUTS = 1, PLACES = 2, WRITES = 4, KEEPS = 8, WORKS = 16, CALLS = 32, LOOKS = 64, FILLS = 128 }; /* habits.py has the same list */
 enum { FLOW, ANTI };
 
 #define NONE UINT32_MAX
@@ -116,7 +116,7 @@ typedef struct Leaves {
 typedef struct { PyObject *object, *ref; uint64_t when, key; uint32_t operation; Layout *layout; } Made; /* key: its memory */
 
 /* A piece of memory, its last writer and who has read it since. */
-typedef struct { uint64_t key, written, begun; PyObject *owner; uint32_t writer; Set readers; } Buffer;
+typedef struct { uint64_t key, written, begun; PyObject *owner; uint32_t writer; Set readers; PyObject *heir; } Buffer; /* heir: see dataflow.py */
 
 typedef struct { uintptr_t storage; PyObject *owner; uint64_t key; } Shared;
 
@@ -125,12 +125,22 @@ typedef struct { uintptr_t storage; PyObject *owner; uint64_t key; } Shared;
 typedef struct { PyTypeObject *type; PyObject *ref; uint32_t operation; } Pending;
 typedef struct { struct { PyObject *value; uint32_t operation; } *slot; size_t n; } Scalars;
 
+/* A file in memory and the operation that last wrote data to it. */
+#define MOST_FILES 64 /* calls.py */
+typedef struct { PyObject *file, *ref; uint32_t operation; } File;
+
+/* The elements of a small array. */
+#define FEW_ELEMENTS 16 /* dataflow.py, as RECENT */
+#define RECENT 4
+typedef struct { uint32_t word, operation; int n, size; unsigned char bytes[FEW_ELEMENTS * 8]; } Small;
+
 typedef struct {
     uint64_t clock;
     Made *made; size_t made_n, made_room; Index made_index;
     Buffer *buffers; size_t buffers_n, buffers_room; Index buffers_index;
     Shared *shared; size_t shared_n, shared_room; Index shared_index;
     Scalars young, old;
+    Small small[RECENT]; unsigned small_next;
     size_t purge_at;
 } Flow;
 
@@ -154,7 +164,8 @@ typedef struct {
     PyObject_HEAD
     PyObject *user_files, *names, *on_operation;
     PyObject *classify, *nbytes, *signature, *open_shapes, *layout_of, *address_of, *bound_to, *name_of, *samples, *tensor_samples;
-    PyObject *habits, *partial;
+    PyObject *habits, *partial, *bytes_io;
+    File files[MOST_FILES]; int files_n;
     PyObject *odd_sites;        /* template -> site, where that is not the end of its path (deep recursion) */
     PyObject *word_numbers;     /* text -> number */
     PyObject **words; size_t words_n, words_room;
@@ -185,8 +196,10 @@ INTERNAL void leaves_begin(Leaves *out, PyObject *result, const Leaves *before);
 INTERNAL void leaves_again(Leaves *out); /* as many values may be looked at again */
 INTERNAL int leaves_find(Gatherer *g, PyObject *value, Leaves *out, int depth);
 INTERNAL int leaves_held(Gatherer *g, PyObject *value, Leaves *out, int depth);
+INTERNAL PyObject *array_behind(PyObject *flat); /* borrowed: what a numpy.flatiter goes through */
 INTERNAL int leaves_add(Gatherer *g, PyObject *value, int kind, Leaves *out);
 INTERNAL int leaves_distinct(Leaves *leaves);
+INTERNAL int elements_of(const Leaf *leaf, Small *out); /* 1 if it has a few floating-point numbers in memory of numpy */
 INTERNAL void leaves_end(Leaves *leaves);
 
 /* ---- callables (gather_names.c) ----------------------------------------------------------------------------- */
@@ -204,7 +217,9 @@ INTERNAL void called_end(Called *called);
 
 /* ---- flow (gather_flow.c) ----------------------------------------------------------------------------------- */
 INTERNAL uint32_t flow_producer(Flow *f, const Leaf *leaf, uint32_t reader); /* NONE: unknown, or no memory */
+INTERNAL uint64_t flow_memory(const Flow *f, const Leaf *leaf); /* the key of what an array or tensor is a part of */
 INTERNAL uint32_t flow_maker(const Flow *f, const Leaf *leaf); /* of this very object; NONE: unknown */
+INTERNAL int64_t flow_unpacked(Flow *f, const Leaf *scalar); /* see dataflow.py; NONE, or -1 if it fails */
 INTERNAL int flow_scalar_known(const Flow *f, PyObject *value);
 INTERNAL int flow_made(Flow *f, const Leaf *leaf, uint32_t operation);
 INTERNAL int flow_written(Flow *f, const Leaf *leaf, uint32_t operation, Set *readers); /* the caller frees them */

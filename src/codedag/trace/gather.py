@@ -13,15 +13,23 @@ from typing import Any
 
 from codedag.instrument.sites import BINARY, CALL, GETITEM, INPLACE, ITERATE, SETITEM, UNARY
 from codedag.trace import habits
-from codedag.trace.calls import Call, distinct, same_as, seen, unfolded
+from codedag.trace.calls import (
+    HOLDERS,
+    Call,
+    Files,
+    distinct,
+    files_in,
+    only_stores,
+    same_as,
+    seen,
+    unfolded,
+    written_by,
+)
 from codedag.trace.dataflow import (
     ARRAY,
     IGNORED,
     LIBRARY,
-    MAPPING,
-    OBJECT,
     SCALAR,
-    SEQUENCE,
     TENSOR,
     USER,
     Dataflow,
@@ -34,8 +42,6 @@ from codedag.trace.dataflow import (
 from codedag.trace.names import Names
 from codedag.trace.templates import Chain, EdgeKind, OpKind, Returned, Template
 
-_HOLDERS = (IGNORED, SEQUENCE, MAPPING, USER, LIBRARY)
-_DATA = (ARRAY, TENSOR, OBJECT)
 _SEQUENCE_ITERATOR = type(iter(type("", (), {"__getitem__": None})()))  # of what has items and no iterator, as arrays
 _MOST_PENDING = 1_024  # calls that libraries make later and whose results are not yet seen
 _DEEPEST_PATH = 64
@@ -72,6 +78,7 @@ class Gatherer:
         self._arrivals: list[tuple[int, int]] = []
         self._peak = 0
         self._pending: dict[int, tuple[Callable[[Any], bool], int]] = {}  # id of what gives the results -> operation
+        self._files = Files()
         self._user_files = user_files
         self._lock = threading.RLock()
 
@@ -186,11 +193,13 @@ class Gatherer:
             site.nanoseconds += total
             return False
         inputs = distinct(held + given)
-        written = [] if failed else self._written(call, inputs, held)
+        written = [] if failed else written_by(self.flow, call, inputs, held)
         if not failed and not written and self._passes_on(path, call, inputs, outputs, returned):
             return self._drove(path, call, total, own, returned)
         with self._lock:
-            template = self._template_of(path, call, inputs, bool(written) or failed)
+            files = [] if failed else files_in(call)
+            template = self._template_of(path, call, inputs, bool(written or files) or failed)
+            self._move_through(files, template, bool(inputs))
             if path in self._frozen and template.count:
                 for leaf in outputs:
                     self.flow.made(leaf, template.number)
@@ -228,15 +237,15 @@ class Gatherer:
 
     def _are_parts(self, call: Call, outputs: list[Leaf]) -> bool:
         """Whether a loop took these from an array that is known: rows are views of it, single numbers its elements."""
-        if type(call.function) is not _SEQUENCE_ITERATOR or any(leaf[1] != SCALAR for leaf in outputs):
-            return all(self.flow.producer(leaf) >= 0 for leaf in outputs)
-        sequence = call.function.__reduce__()[1][0]
+        sequence = call.function.__reduce__()[1][0] if type(call.function) is _SEQUENCE_ITERATOR else None
         kind = self.flow.kind(sequence)
         producer = self.flow.producer((sequence, kind)) if kind == ARRAY else -1
-        if producer >= 0:
-            for leaf in outputs:
+        for leaf in outputs:  # a row of a view comes from what made the view, not from what made its memory
+            if producer >= 0 and (leaf[1] == SCALAR or self.flow.shares_memory(leaf, (sequence, kind))):
                 self.flow.made(leaf, producer)
-        return producer >= 0
+            elif self.flow.producer(leaf) < 0:
+                return False
+        return True
 
     def _passes_on(
         self, path: int, call: Call, inputs: list[Leaf], outputs: list[Leaf], returned: Any
@@ -311,7 +320,7 @@ class Gatherer:
             reference, number = self._pending.get(id(value), (None, -1))
             if reference is None or not reference(value):
                 continue
-            if value is not asked and call.function is not next and self.flow.kind(call.result) not in _HOLDERS:
+            if value is not asked and call.function is not next and self.flow.kind(call.result) not in HOLDERS:
                 return number
             new = [leaf for leaf in outputs if not self.flow.known(leaf)]
             for leaf in new:
@@ -319,6 +328,14 @@ class Gatherer:
                 self._templates[number].out_nbytes += nbytes(leaf)
             return _HANDED_OUT if new else -1
         return -1
+
+    def _move_through(self, files: list[Any], template: Template, gives: bool) -> None:
+        """A file in memory holds the data that it was given along with; given alone, what it holds is read."""
+        for file in files:
+            if gives:
+                self._files.wrote(file, template.number)
+            elif (writer := self._files.writer(file)) >= 0:
+                self._edge(writer, template.number, "flow", 0)
 
     # -- flow
 
@@ -330,7 +347,7 @@ class Gatherer:
     def _inputs(self, call: Call) -> tuple[list[Leaf], list[Leaf]]:
         """The data that a call was given, and that which the object holds of which it is a method."""
         given, held = Leaves(), Leaves()
-        if self._only_stores(call):
+        if only_stores(self.flow, call):
             return given, held
         kind = self.flow.kind(call.function if call.site.kind == ITERATE else call.own)
         if call.site.kind == ITERATE:
@@ -344,23 +361,11 @@ class Gatherer:
             self.flow.leaves(value, given)
         return given, distinct(held)
 
-    def _only_stores(self, call: Call) -> bool:
-        """Whether a call puts values into a container, takes them out or keeps them: that moves no data."""
-        if call.site.kind in (GETITEM, SETITEM):
-            return self.flow.kind(call.args[call.site.kind == SETITEM]) in (SEQUENCE, MAPPING)
-        if call.habits & habits.LOOKS and call.own is None:
-            return True
-        if call.habits & habits.PUTS and call.own is not None:
-            return self.flow.kind(call.own) in _HOLDERS
-        if call.habits & habits.PLACES and call.args:
-            return self.flow.kind(call.args[0]) in _HOLDERS
-        return isinstance(call.function, type) and self.flow.kind(call.result) in _HOLDERS
-
     def _consume(self, template: Template, inputs: list[Leaf], returned: Any) -> None:
         for leaf in inputs:
             producer = self.flow.producer(leaf, reader=template.number)
-            if producer < 0 and leaf[1] != SCALAR:
-                producer = self._source(template, leaf)
+            if producer < 0:
+                producer = self.flow.unpacked(leaf) if leaf[1] == SCALAR else self._source(template, leaf)
             if producer >= 0:
                 self._edge(producer, template.number, "flow", nbytes(leaf))
         if returned is not None:
@@ -397,30 +402,6 @@ class Gatherer:
                 self.flow.made(leaf, template.number)
         if type(call.result) is float and inputs and all(call.result is not value for value in call.args):
             self.flow.made((call.result, SCALAR), template.number)  # one that was given is known, or is a constant
-
-    def _written(self, call: Call, inputs: list[Leaf], held: list[Leaf]) -> list[Leaf]:
-        """What this call wrote: out=, dst=, an item set, or what a call wrote that returned nothing.
-
-        A method writes its own object or what that holds, a function its first argument if it is known to do so.
-        """
-        written = Leaves()
-        for name in ("out", "dst"):
-            if call.keywords.get(name) is not None:
-                self.flow.leaves(call.keywords[name], written, 1)
-        if call.result is None and inputs:
-            target = self._target(call)
-            if self.flow.kind(target) in _DATA:
-                written.append((target, self.flow.kind(target)))
-            elif held and not call.habits & habits.KEEPS:
-                written.extend(held)
-        return written
-
-    def _target(self, call: Call) -> Any:
-        if call.site.kind == SETITEM:
-            return call.args[1]  # a site passes value, object, index
-        if self.flow.kind(call.own) in _DATA:
-            return None if call.habits & habits.KEEPS else call.own
-        return call.args[0] if call.habits & habits.WRITES and call.args else None
 
     # -- gathering
 

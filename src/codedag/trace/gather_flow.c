@@ -45,6 +45,31 @@ int flow_hold(Flow *f, PyObject *value, uint32_t operation) {
     return 0;
 }
 
+static int has_element(const Small *small, const unsigned char *bytes) {
+    for (int i = 0; i < small->n; i++)
+        if (memcmp(small->bytes + i * small->size, bytes, (size_t)small->size) == 0) return 1;
+    return 0;
+}
+
+/* The operation behind the only small array of late that has this number among its elements. */
+int64_t flow_unpacked(Flow *f, const Leaf *scalar) {
+    uint32_t found = NONE;
+    int some = 0;
+    for (int i = 0; i < RECENT; i++) some |= f->small[i].n && f->small[i].word == scalar->layout.word;
+    if (!some || Py_TYPE(scalar->value)->tp_flags & Py_TPFLAGS_HEAPTYPE || PyFloat_CheckExact(scalar->value)) return NONE;
+    Py_buffer view;
+    if (PyObject_GetBuffer(scalar->value, &view, PyBUF_SIMPLE) < 0) { PyErr_Clear(); return NONE; }
+    for (int i = 0; i < RECENT && some; i++) {
+        const Small *small = &f->small[i];
+        if (!small->n || small->word != scalar->layout.word || small->size != view.len || !has_element(small, view.buf)) continue;
+        if (found != NONE && found != small->operation) some = 0; /* two may be meant */
+        found = small->operation;
+    }
+    PyBuffer_Release(&view);
+    if (!some || found == NONE) return NONE;
+    return flow_hold(f, scalar->value, found) < 0 ? -1 : (int64_t)found;
+}
+
 /* ---- objects and memory -------------------------------------------------------------------------------------- */
 
 static Made *made_find(const Flow *f, PyObject *value) {
@@ -80,8 +105,24 @@ static Buffer *buffer_find(const Flow *f, uint64_t key, const Leaf *leaf) {
     if (at == NONE) return NULL;
     Buffer *buffer = &f->buffers[at];
     if (!is_dead(buffer->owner)) return buffer;
+    if (buffer->heir && !is_dead(buffer->heir)) {
+        PyObject *before = buffer->owner;
+        buffer->owner = buffer->heir; buffer->heir = NULL;
+        Py_DECREF(before);
+        return buffer;
+    }
     int own = leaf->kind == ARRAY && leaf->memory == leaf->value; /* an array at the address of another one */
     return !own && adopt(buffer, made_find(f, leaf->value)) ? buffer : NULL;
+}
+
+static PyObject *referent(PyObject *ref) { /* borrowed: its memory is in use, so it lives */
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *owner = NULL;
+    if (PyWeakref_GetRef(ref, &owner) == 1) Py_DECREF(owner);
+    return owner;
+#else
+    return PyWeakref_GET_OBJECT(ref);
+#endif
 }
 
 typedef struct { uint64_t key; PyObject *owner; } Root;
@@ -90,17 +131,15 @@ static Root root_of(const Flow *f, const Leaf *leaf) {
     if (leaf->layout.storage) {
         uint32_t at = index_find(&f->shared_index, leaf->layout.storage);
         if (at != NONE && !is_dead(f->shared[at].owner)) {
-#if PY_VERSION_HEX >= 0x030D0000
-            PyObject *owner = NULL;
-            if (PyWeakref_GetRef(f->shared[at].owner, &owner) == 1) Py_DECREF(owner); /* its memory is in use: it lives */
-#else
-            PyObject *owner = PyWeakref_GET_OBJECT(f->shared[at].owner);
-#endif
-            return (Root){f->shared[at].key, owner};
+            return (Root){f->shared[at].key, referent(f->shared[at].owner)};
         }
         return (Root){leaf->layout.storage | TENSOR_KEY, leaf->root};
     }
     return (Root){(uintptr_t)leaf->memory, leaf->root};
+}
+
+uint64_t flow_memory(const Flow *f, const Leaf *leaf) {
+    return leaf->kind == ARRAY || leaf->kind == TENSOR ? root_of(f, leaf).key : 0;
 }
 
 uint32_t flow_producer(Flow *f, const Leaf *leaf, uint32_t reader) {
@@ -111,6 +150,7 @@ uint32_t flow_producer(Flow *f, const Leaf *leaf, uint32_t reader) {
     if (!made && root.owner != leaf->value) made = made_find(f, root.owner);
     Buffer *buffer = buffer_find(f, root.key, leaf);
     if (!buffer) return made ? made->operation : NONE;
+    if (!made && root.owner == leaf->value) made = made_find(f, referent(buffer->owner)); /* p.data: on the memory of p */
     if (reader != NONE && set_add(&buffer->readers, reader) < 0) return NONE;
     return !made || buffer->written > made->when ? buffer->writer : made->operation;
 }
@@ -123,14 +163,14 @@ static int buffer_begin(Flow *f, uint64_t key, PyObject *owner, uint32_t writer)
         if (!array) { Py_DECREF(owner); return -1; }
         f->buffers = array;
         if (index_put(&f->buffers_index, key, (uint32_t)f->buffers_n) < 0) { Py_DECREF(owner); return -1; }
-        f->buffers[f->buffers_n++] = (Buffer){key, f->clock, f->clock, owner, writer, {NULL, 0, 0}};
+        f->buffers[f->buffers_n++] = (Buffer){key, f->clock, f->clock, owner, writer, {NULL, 0, 0}, NULL};
         return 0;
     }
     Buffer *buffer = &f->buffers[at];
     free(buffer->readers.slot);
-    PyObject *before = buffer->owner;
-    *buffer = (Buffer){key, f->clock, f->clock, owner, writer, {NULL, 0, 0}};
-    Py_DECREF(before);
+    PyObject *before = buffer->owner, *heir = buffer->heir;
+    *buffer = (Buffer){key, f->clock, f->clock, owner, writer, {NULL, 0, 0}, NULL};
+    Py_DECREF(before); Py_XDECREF(heir);
     return 0;
 }
 
@@ -180,7 +220,7 @@ static int purge(Flow *f) {
     index_clear(&f->buffers_index);
     for (size_t i = 0; i < f->buffers_n; i++) {
         Buffer *buffer = &f->buffers[i];
-        if (is_dead(buffer->owner)) { Py_DECREF(buffer->owner); free(buffer->readers.slot); continue; }
+        if (is_dead(buffer->owner)) { Py_DECREF(buffer->owner); Py_XDECREF(buffer->heir); free(buffer->readers.slot); continue; }
         f->buffers[n] = *buffer;
         if (index_put(&f->buffers_index, f->buffers[n].key, (uint32_t)n) < 0) return -1;
         n++;
@@ -211,10 +251,20 @@ int flow_made(Flow *f, const Leaf *leaf, uint32_t operation) {
     if (!ref) return 0; /* such objects cannot be followed */
     f->clock++;
     if (!owner) { Py_INCREF(ref); owner = ref; }
-    if (has_memory && !buffer_find(f, root.key, leaf)) {
+    Buffer *buffer = has_memory ? buffer_find(f, root.key, leaf) : NULL;
+    if (has_memory && !buffer) {
         if (buffer_begin(f, root.key, owner, operation) < 0) { Py_DECREF(ref); return -1; }
     } else Py_DECREF(owner);
+    if (buffer && leaf->kind == TENSOR && buffer->owner != ref && (!buffer->heir || is_dead(buffer->heir))) {
+        Py_INCREF(ref);
+        Py_XSETREF(buffer->heir, ref);
+    }
     if (made_put(f, leaf, ref, root.key, operation) < 0) return -1;
+    if (leaf->kind == ARRAY && elements_of(leaf, &f->small[f->small_next])) {
+        f->small[f->small_next].word = leaf->layout.word;
+        f->small[f->small_next].operation = operation;
+        f->small_next = (f->small_next + 1) % RECENT;
+    }
     if (!f->purge_at) f->purge_at = LEAST_PURGE;
     return f->made_n + f->buffers_n + f->shared_n > f->purge_at ? purge(f) : 0;
 }
@@ -259,7 +309,7 @@ int flow_shares(Flow *f, const Leaf *tensor, const Leaves *inputs) {
 
 void flow_clear(Flow *f) {
     for (size_t i = 0; i < f->made_n; i++) { Py_DECREF(f->made[i].ref); free(f->made[i].layout); }
-    for (size_t i = 0; i < f->buffers_n; i++) { Py_DECREF(f->buffers[i].owner); free(f->buffers[i].readers.slot); }
+    for (size_t i = 0; i < f->buffers_n; i++) { Py_DECREF(f->buffers[i].owner); Py_XDECREF(f->buffers[i].heir); free(f->buffers[i].readers.slot); }
     for (size_t i = 0; i < f->shared_n; i++) Py_DECREF(f->shared[i].owner);
     scalars_release(&f->young); scalars_release(&f->old);
     free(f->made); free(f->buffers); free(f->shared); free(f->young.slot); free(f->old.slot);

@@ -6,8 +6,8 @@ static int all_known(Gatherer *g, const Operation *o) {
     return 1;
 }
 
-/* The producer of the array that an iterator over items goes through; NONE, or -1 if it fails. */
-static int64_t iterated(Gatherer *g, PyObject *iterator) {
+/* The producer of the array that an iterator over items goes through, and its memory; NONE, or -1 if it fails. */
+static int64_t iterated(Gatherer *g, PyObject *iterator, uint64_t *memory) {
     PyObject *parts = PyObject_CallMethod(iterator, "__reduce__", NULL);
     PyObject *args = parts && PyTuple_Check(parts) && PyTuple_GET_SIZE(parts) > 1 ? PyTuple_GET_ITEM(parts, 1) : NULL;
     PyObject *sequence = args && PyTuple_Check(args) && PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, 0) : NULL;
@@ -17,7 +17,7 @@ static int64_t iterated(Gatherer *g, PyObject *iterator) {
         Leaves leaves;
         leaves_begin(&leaves, NULL, NULL);
         if (leaves_add(g, sequence, kind, &leaves) < 0) producer = -1;
-        else producer = flow_producer(&g->flow, &leaves.at[0], NONE);
+        else { producer = flow_producer(&g->flow, &leaves.at[0], NONE); *memory = flow_memory(&g->flow, &leaves.at[0]); }
         leaves_end(&leaves);
     }
     Py_XDECREF(parts);
@@ -26,18 +26,16 @@ static int64_t iterated(Gatherer *g, PyObject *iterator) {
 
 /* Whether a loop took these from an array that is known: rows are views of it, single numbers its elements. */
 static int are_parts(Gatherer *g, const Operation *o) {
-    int numbers = Py_IS_TYPE(o->function, &PySeqIter_Type);
-    for (Py_ssize_t i = 0; numbers && i < o->outputs.n; i++) numbers = o->outputs.at[i].kind == SCALAR;
-    if (!numbers) {
-        for (Py_ssize_t i = 0; i < o->outputs.n; i++)
-            if (flow_producer(&g->flow, &o->outputs.at[i], NONE) == NONE) return 0;
-        return 1;
-    }
-    int64_t producer = iterated(g, o->function);
+    uint64_t memory = 0;
+    int64_t producer = Py_IS_TYPE(o->function, &PySeqIter_Type) ? iterated(g, o->function, &memory) : (int64_t)NONE;
     if (producer < 0) return -1;
-    for (Py_ssize_t i = 0; producer != NONE && i < o->outputs.n; i++)
-        if (flow_made(&g->flow, &o->outputs.at[i], (uint32_t)producer) < 0) return -1;
-    return producer != NONE;
+    for (Py_ssize_t i = 0; i < o->outputs.n; i++) { /* a row of a view comes from what made the view, not its memory */
+        const Leaf *leaf = &o->outputs.at[i];
+        if (producer != NONE && (leaf->kind == SCALAR || flow_memory(&g->flow, leaf) == memory)) {
+            if (flow_made(&g->flow, leaf, (uint32_t)producer) < 0) return -1;
+        } else if (flow_producer(&g->flow, leaf, NONE) == NONE) return 0;
+    }
+    return 1;
 }
 
 static int moves_nothing(Gatherer *g, const Operation *o) {

@@ -280,6 +280,14 @@ static PyObject *base_of(PyObject *array) { /* borrowed: an array keeps its base
     return base == Py_None ? NULL : base;
 }
 
+PyObject *array_behind(PyObject *flat) {
+    PyObject *array = PyObject_GetAttr(flat, s_base);
+    Py_XDECREF(array); /* the iterator keeps it */
+    return array;
+}
+
+#include "gather_small.h"
+
 /* The array or tensor that stands for the memory of an array. */
 static int find_root(Gatherer *g, Leaf *leaf) {
     leaf->root = leaf->memory = leaf->value;
@@ -441,6 +449,7 @@ int leaves_find(Gatherer *g, PyObject *value, Leaves *out, int depth) {
     case SEQUENCE: return depth ? find_in_sequence(g, value, out, depth) : 0;
     case MAPPING: return depth ? find_in_mapping(g, value, out, depth) : 0;
     case USER: return depth ? find_in_object(g, value, out, depth) : 0;
+    case FLAT: return (value = array_behind(value)) ? leaves_find(g, value, out, depth) : -1;
     default:
         if (PyFloat_CheckExact(value) && !flow_scalar_known(&g->flow, value)) return 0;
         return leaves_add(g, value, kind, out);

@@ -18,8 +18,10 @@ _LOOKS = frozenset({"len", "isinstance", "id", "hasattr", "callable", "iter"})
 #: A function that returns nothing and writes its first argument.  Others only read: print, assert_allclose, savetxt.
 _WRITES = frozenset({
     "copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "at", "shuffle", "setfield", "setitem",
-    "vector_to_parameters", "readinto",
+    "vector_to_parameters",
 })  # fmt: skip
+#: A function that writes the first data among its arguments, whatever it returns; so do torch's `_foreach_add_` etc.
+_FILLS = frozenset({"readinto", "readinto1", "recv_into", "recvfrom_into", "recv_bytes_into", "pack_into"})
 #: A method of a data object that returns nothing and writes no element of it.
 _KEEPS = frozenset({
     "backward", "retain_grad", "setflags", "tofile", "dump", "save", "show", "close", "verify", "release", "seek",
@@ -30,13 +32,17 @@ _WORKS = frozenset({"backward"})
 #: A function that calls its first argument with the others, later or elsewhere.
 _CALLS = frozenset({"map", "starmap", "submit", "imap", "imap_unordered"})
 
-PUTS, PLACES, WRITES, KEEPS, WORKS, CALLS, LOOKS = 1, 2, 4, 8, 16, 32, 64
+PUTS, PLACES, WRITES, KEEPS, WORKS, CALLS, LOOKS, FILLS = 1, 2, 4, 8, 16, 32, 64, 128
 _HABITS = (
     (PUTS, _PUTS), (PLACES, _PLACES), (WRITES, _WRITES), (KEEPS, _KEEPS), (WORKS, _WORKS), (CALLS, _CALLS),
-    (LOOKS, _LOOKS),
+    (LOOKS, _LOOKS), (FILLS, _FILLS),
 )  # fmt: skip
 
 
 def habits_of(name: object) -> int:
     """The habits of functions with this name, as bits."""
-    return sum(bit for bit, names in _HABITS if name in names) if isinstance(name, str) else 0
+    if not isinstance(name, str):
+        return 0
+    if name.startswith("_foreach_") and name.endswith("_"):
+        return FILLS
+    return sum(bit for bit, names in _HABITS if name in names)

@@ -104,9 +104,30 @@ def _dotted(function: Any) -> str:
     if isinstance(function, type):
         return _public(function, function.__qualname__)
     qualname = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
-    if not isinstance(qualname, str):
-        return f"{_public(type(function), type(function).__qualname__)}.__call__"
+    if not isinstance(qualname, str) or _is_named_by_class(function, qualname):
+        return f"{_public(type(function), _qualname_of(type(function)))}.__call__"
+    if "<locals>" in qualname and _is_held_by_its_module(function):
+        qualname = function.__name__  # made by another function, as torch.nn.functional.max_pool2d is
     return _public(function, qualname)
+
+
+def _is_held_by_its_module(function: Any) -> bool:
+    plain = isinstance(function, types.FunctionType)
+    return plain and _holds(sys.modules.get(function.__module__), function.__name__, function)
+
+
+def _qualname_of(owner: type) -> str:
+    """The name of a class in its module; some in C say the module there too."""
+    return owner.__qualname__.removeprefix(f"{owner.__module__}.")
+
+
+def _is_named_by_class(function: Any, qualname: str) -> bool:
+    """Whether an object that is called tells the name of another: of what it wraps (numpy.vectorize), or its class."""
+    of = type(function)
+    if qualname == of.__qualname__:
+        return True
+    called = isinstance(getattr(of, "__call__", None), types.FunctionType)  # noqa: B004 - which it is, not whether
+    return called and "__module__" not in getattr(function, "__dict__", {"__module__": ""})
 
 
 def _public(thing: Any, qualname: str) -> str:
