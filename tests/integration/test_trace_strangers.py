@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import gather_runs as runs
 import pytest
 
 from codedag.trace.names import Names
@@ -29,8 +30,6 @@ OPEN = {
     "process_pool": "what Pool.map took and gave back is not joined with the workers' operations",
     "thread_pool_map": "a library function mapped over four arrays counts as one call",
     "interpolated": "arrays kept by a library object do not reach its call",
-    "optimiser_is_an_operation": "step() is no operation, though it reads gradients and writes weights",
-    "clipped_gradients": "gradients that backward leaves are not followed",
     "gradient_descent_by_hand": "gradients that backward leaves are not followed",
     "through_round_and_int": "int() ends the flow where round() and float() carry it",
 }
@@ -98,3 +97,65 @@ def test_what_wraps_a_function_is_called_by_an_importable_name():
     assert names.of(numpy.vectorize(lambda x: x)) == "numpy.vectorize.__call__"
     assert names.of(functional.max_pool2d) == "torch.nn.functional.max_pool2d"
     assert names.of(wrapped) == "numpy.clip"
+
+
+FLOWS = """
+import numpy as np
+import torch
+from torch import nn
+
+def training():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
+    x = torch.ones(2, 4)
+    for _ in range(3):
+        optimiser.zero_grad()
+        net(x).mean().backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimiser.step()
+    torch.abs(net[0].weight.data)
+
+def unpacked():
+    low, high = np.sqrt(np.array([4.0, 9.0]))
+    np.tan(high)
+
+def ambiguous():
+    one, two = np.sqrt(np.array([1.0, 4.0]))
+    np.exp(np.array([0.0, 3.0]))
+    np.tan(one)
+
+def foreach():
+    tensors = [torch.ones(2), torch.ones(2)]
+    torch._foreach_mul_(tensors, 2.0)
+    torch.abs(tensors[1])
+"""
+
+
+@pytest.fixture(scope="module")
+def small_flows(tmp_path_factory) -> dict[str, set[tuple[str, str]]]:
+    path = tmp_path_factory.mktemp("flows") / "flows.py"
+    path.write_text(FLOWS)
+    graphs = runs.same_everywhere(path, ["training", "unpacked", "ambiguous", "foreach"])
+    return {name: _pairs(graph) for name, graph in graphs.items()}
+
+
+def _pairs(graph: Any) -> set[tuple[str, str]]:
+    names = {op.id: op.name.rpartition(".")[2] for op in graph.ops}
+    moved = [(e.src, e.dst) for e in graph.edges if e.kind == "flow"] + [(c.src, c.dst) for c in graph.carried]
+    return {(names[src], names[dst]) for src, dst in moved}
+
+
+def test_steps_of_an_optimiser_read_gradients_and_write_parameters(small_flows):
+    found = small_flows["training"]
+    expected = {("backward", "clip_grad_norm_"), ("clip_grad_norm_", "step"), ("step", "__call__"), ("step", "abs")}
+    assert expected <= found
+    assert not found & {("step", "backward"), ("clip_grad_norm_", "__call__"), ("backward", "__call__")}
+
+
+def test_a_number_comes_from_the_array_that_it_was_unpacked_from_if_only_one_has_it(small_flows):
+    assert ("sqrt", "tan") in small_flows["unpacked"]
+    assert {src for src, dst in small_flows["ambiguous"] if dst == "tan"} == set()
+
+
+def test_foreach_writes_its_list(small_flows):
+    assert {src for src, dst in small_flows["foreach"] if dst == "abs"} == {"_foreach_mul_"}

@@ -384,6 +384,7 @@ static int tell(Gatherer *g, uint32_t number) {
 
 #include "gather_later.h"
 #include "gather_files.h"
+#include "gather_training.h"
 
 /* ---- recording ----------------------------------------------------------------------------------------------------- */
 
@@ -411,6 +412,7 @@ static int record(Gatherer *g, Operation *o, int64_t total, int64_t own) { /* 1,
     o->habits = o->site_kind == SITE_CALL ? o->called.habits : 0;
     if (o->habits & CALLS && !o->failed && (done = is_called_later(g, o, total, own)) != 0) return done;
     if (find_inputs(g, o) < 0 || leaves_find(g, o->result, &o->outputs, DEEPEST_VALUE) < 0) return -1;
+    if (o->habits & (STEPS | CLIPS) && !o->failed && find_trained(g, o) < 0) return -1;
     if ((done = moves_data(g, o, &later)) <= 0) return done;
     if (leaves_distinct(&o->inputs) < 0) return -1;
     if (!o->failed && (o->names || o->result == Py_None || o->habits & FILLS) && find_written(g, o) < 0) return -1;
@@ -422,13 +424,14 @@ static int record(Gatherer *g, Operation *o, int64_t total, int64_t own) { /* 1,
     if (number < 0) return -1;
     o->number = (uint32_t)number;
     if (o->has_files && move_through_files(g, o) < 0) return -1;
+    if (o->habits & WORKS && !o->failed) note_backward(g, o->number);
     if (g->paths[o->path].frozen && record_at(g, o->number)->count) {
         for (Py_ssize_t i = 0; i < o->outputs.n; i++)
             if (flow_made(&g->flow, &o->outputs.at[i], o->number) < 0) return -1;
         return 1;
     }
     if (later != NONE && edge(g, later, o->number, FLOW, 0) < 0) return -1;
-    if (consume(g, o) < 0 || (!o->failed && produce(g, o) < 0)) return -1;
+    if (consume(g, o) < 0 || (g->has_stepped && read_parameters(g, o) < 0) || (!o->failed && produce(g, o) < 0)) return -1;
     if (PyErr_Occurred()) return -1; /* no memory for a reader */
     if (count(g, o->number, total, own, o->outputs.at, o->outputs.n) < 0) return -1;
     if (g->peak_next && keep_peak(g, o->number) < 0) return -1;

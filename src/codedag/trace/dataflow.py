@@ -182,6 +182,10 @@ class Dataflow:
             self.leaves(element, found, depth - 1)
         return bool(found)
 
+    def now(self) -> int:
+        """The time on the clock that counts what is made and written."""
+        return self._clock
+
     # -- who made it
 
     def _scalar_producer(self, value: Any) -> int:
@@ -302,6 +306,12 @@ class Dataflow:
                 buffer.writer, buffer.written = operation, self._clock
         self.made(leaf, operation)
         return readers - {operation}
+
+    def renewed(self, leaf: Leaf, operation: int, when: int) -> None:
+        """Notes that `operation` wrote this at the time `when`, unless another has done so since."""
+        buffer = self._buffer(self._root(*leaf)[0], leaf[0])
+        if max(self._made(leaf[0])[1], buffer.written if buffer is not None else -1) <= when:
+            self.written(leaf, operation)
 
     def shares(self, tensor: Any, inputs: list[Leaf]) -> None:
         """Notes that a new tensor uses the memory of an array it was made from."""

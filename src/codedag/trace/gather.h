@@ -15,7 +15,7 @@
 enum { SITE_CALL, SITE_BINARY, SITE_UNARY, SITE_INPLACE, SITE_GETITEM, SITE_SETITEM, SITE_RETURN, SITE_ITERATE };
 enum { IGNORED, ARRAY, TENSOR, SEQUENCE, MAPPING, OBJECT, SCALAR, USER, LIBRARY, FLAT }; /* dataflow.py has the same list */
 enum { KIND_CALL, KIND_OPERATOR, KIND_SUBSCRIPT, KIND_REGION, KIND_SOURCE, KIND_SINK };
-enum { PUTS = 1, PLACES = 2, WRITES = 4, KEEPS = 8, WORKS = 16, CALLS = 32, LOOKS = 64, FILLS = 128 }; /* habits.py has the same list */
+enum { PUTS = 1, PLACES = 2, WRITES = 4, KEEPS = 8, WORKS = 16, CALLS = 32, LOOKS = 64, FILLS = 128, STEPS = 256, CLIPS = 512 }; /* habits.py has the same list */
 enum { FLOW, ANTI };
 
 #define NONE UINT32_MAX
@@ -164,7 +164,9 @@ typedef struct {
     PyObject_HEAD
     PyObject *user_files, *names, *on_operation;
     PyObject *classify, *nbytes, *signature, *open_shapes, *layout_of, *address_of, *bound_to, *name_of, *samples, *tensor_samples;
-    PyObject *habits, *partial, *bytes_io;
+    PyObject *habits, *partial, *bytes_io, *moved, *read_by;
+    int has_stepped;            /* an optimiser has written its parameters */
+    uint32_t backward; uint64_t backward_when; unsigned long backward_thread; /* the last one; by number + 1 */
     File files[MOST_FILES]; int files_n;
     PyObject *odd_sites;        /* template -> site, where that is not the end of its path (deep recursion) */
     PyObject *word_numbers;     /* text -> number */
@@ -223,6 +225,7 @@ INTERNAL int64_t flow_unpacked(Flow *f, const Leaf *scalar); /* see dataflow.py;
 INTERNAL int flow_scalar_known(const Flow *f, PyObject *value);
 INTERNAL int flow_made(Flow *f, const Leaf *leaf, uint32_t operation);
 INTERNAL int flow_written(Flow *f, const Leaf *leaf, uint32_t operation, Set *readers); /* the caller frees them */
+INTERNAL int flow_renewed(Flow *f, const Leaf *leaf, uint32_t operation, uint64_t when);
 INTERNAL int flow_shares(Flow *f, const Leaf *tensor, const Leaves *inputs);
 INTERNAL const Layout *flow_layout(const Flow *f, PyObject *tensor);
 INTERNAL int flow_hold(Flow *f, PyObject *scalar, uint32_t operation);

@@ -12,19 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from codedag.instrument.sites import BINARY, CALL, GETITEM, INPLACE, ITERATE, SETITEM, UNARY
-from codedag.trace import habits
-from codedag.trace.calls import (
-    HOLDERS,
-    Call,
-    Files,
-    distinct,
-    files_in,
-    only_stores,
-    same_as,
-    seen,
-    unfolded,
-    written_by,
-)
+from codedag.trace import calls, habits
+from codedag.trace.calls import Call
 from codedag.trace.dataflow import (
     ARRAY,
     IGNORED,
@@ -41,6 +30,7 @@ from codedag.trace.dataflow import (
 )  # fmt: skip
 from codedag.trace.names import Names
 from codedag.trace.templates import Chain, EdgeKind, OpKind, Returned, Template
+from codedag.trace.training import Training, read_by
 
 _SEQUENCE_ITERATOR = type(iter(type("", (), {"__getitem__": None})()))  # of what has items and no iterator, as arrays
 _MOST_PENDING = 1_024  # calls that libraries make later and whose results are not yet seen
@@ -78,7 +68,10 @@ class Gatherer:
         self._arrivals: list[tuple[int, int]] = []
         self._peak = 0
         self._pending: dict[int, tuple[Callable[[Any], bool], int]] = {}  # id of what gives the results -> operation
-        self._files = Files()
+        self._files = calls.Files()
+        self._training = Training()
+        self._has_stepped = False
+        self._backward = (-1, -1, -1)  # operation, when and thread of the last one
         self._user_files = user_files
         self._lock = threading.RLock()
 
@@ -182,24 +175,27 @@ class Gatherer:
 
         One that raised has consumed its inputs, and has made and written nothing that the program could rely on.
         """
-        call = seen(site, function, args, keywords, result)
+        call = calls.seen(site, function, args, keywords, result)
         if not failed and call.habits & habits.CALLS and self._is_called_later(path, call, total, own):
             return True
         given, held = self._inputs(call)
+        trained = [] if failed else self._trained(call, given)
         outputs = self._leaves_of(result)
         later = -1 if failed else self._later(call, outputs)
         if later == _HANDED_OUT or self._moves_nothing(call, given, held, outputs, returned):
             site.calls += 1
             site.nanoseconds += total
             return False
-        inputs = distinct(held + given)
-        written = [] if failed else written_by(self.flow, call, inputs, held)
+        inputs = calls.distinct(held + given)
+        written = [] if failed else trained + calls.written_by(self.flow, call, inputs, held)
         if not failed and not written and self._passes_on(path, call, inputs, outputs, returned):
             return self._drove(path, call, total, own, returned)
         with self._lock:
-            files = [] if failed else files_in(call)
+            files = [] if failed else calls.files_in(call)
             template = self._template_of(path, call, inputs, bool(written or files) or failed)
             self._move_through(files, template, bool(inputs))
+            if call.habits & habits.WORKS and not failed:
+                self._backward = (template.number, self.flow.now(), threading.get_ident())
             if path in self._frozen and template.count:
                 for leaf in outputs:
                     self.flow.made(leaf, template.number)
@@ -207,6 +203,8 @@ class Gatherer:
             if later >= 0:
                 self._edge(later, template.number, "flow", 0)
             self._consume(template, inputs, returned)
+            if self._has_stepped and call.site.kind == CALL and call.own is None:
+                self._read_parameters(template, call.function)
             if not failed:
                 self._produce(template, call, inputs, outputs, written, returned is not None)
             self._count(template, total, own, outputs)
@@ -282,7 +280,7 @@ class Gatherer:
     def _is_called_later(self, path: int, call: Call, total: int, own: int) -> bool:
         """Whether a library function (`map`, `submit`) is to call another one on data: that one is the operation."""
         self._pending.pop(id(call.result), None)
-        function = unfolded(call.args[0]) if call.args else None
+        function = calls.unfolded(call.args[0]) if call.args else None
         if not self._is_library_function(function) or self.flow.kind(call.result) not in (IGNORED, LIBRARY):
             return False
         found = Leaves()
@@ -291,14 +289,14 @@ class Gatherer:
         if not found:
             return False
         with self._lock:
-            inputs = distinct(found)
+            inputs = calls.distinct(found)
             name, in_sig = self._names.of(function), ",".join(signature(leaf) for leaf in inputs)
             template = self._template(path, name, "call", call.site, in_sig)
             self._consume(template, inputs, None)
             self._count(template, total, own, [])
             if len(self._pending) >= _MOST_PENDING:
                 self._pending.clear()
-            self._pending[id(call.result)] = (same_as(call.result), template.number)
+            self._pending[id(call.result)] = (calls.same_as(call.result), template.number)
         return True
 
     def _is_library_function(self, function: Any) -> bool:
@@ -320,7 +318,7 @@ class Gatherer:
             reference, number = self._pending.get(id(value), (None, -1))
             if reference is None or not reference(value):
                 continue
-            if value is not asked and call.function is not next and self.flow.kind(call.result) not in HOLDERS:
+            if value is not asked and call.function is not next and self.flow.kind(call.result) not in calls.HOLDERS:
                 return number
             new = [leaf for leaf in outputs if not self.flow.known(leaf)]
             for leaf in new:
@@ -347,7 +345,7 @@ class Gatherer:
     def _inputs(self, call: Call) -> tuple[list[Leaf], list[Leaf]]:
         """The data that a call was given, and that which the object holds of which it is a method."""
         given, held = Leaves(), Leaves()
-        if only_stores(self.flow, call):
+        if calls.only_stores(self.flow, call):
             return given, held
         kind = self.flow.kind(call.function if call.site.kind == ITERATE else call.own)
         if call.site.kind == ITERATE:
@@ -359,7 +357,30 @@ class Gatherer:
             self.flow.leaves(call.own, given, 1)
         for value in (*call.args, *call.keywords.values()):
             self.flow.leaves(value, given)
-        return given, distinct(held)
+        return given, calls.distinct(held)
+
+    def _trained(self, call: Call, given: list[Leaf]) -> list[Leaf]:
+        """What a step of an optimiser or a clipping writes; the gradients that it reads are added to what was given."""
+        if not call.habits & (habits.STEPS | habits.CLIPS):
+            return []
+        gradients, written = self._training.moved(call.own, call.args, call.habits)
+        number, when, thread = self._backward
+        if gradients and call.habits & habits.CLIPS:
+            given.clear()  # of the parameters only the gradients are read
+        for gradient in gradients:
+            if number >= 0 and thread == threading.get_ident():
+                self.flow.renewed((gradient, TENSOR), number, when)
+            given.append((gradient, TENSOR))
+        self._has_stepped |= bool(written) and bool(call.habits & habits.STEPS)
+        return [(tensor, TENSOR) for tensor in written]
+
+    def _read_parameters(self, template: Template, module: Any) -> None:
+        """A call of a torch module reads its parameters; that is of interest once an optimiser has written some."""
+        if self.flow.kind(module) in (LIBRARY, USER):
+            for tensor in read_by(module):
+                producer = self.flow.producer((tensor, TENSOR))
+                if producer >= 0:
+                    self._edge(producer, template.number, "flow", nbytes((tensor, TENSOR)))
 
     def _consume(self, template: Template, inputs: list[Leaf], returned: Any) -> None:
         for leaf in inputs:

@@ -288,6 +288,17 @@ int flow_written(Flow *f, const Leaf *leaf, uint32_t operation, Set *readers) {
     return 0;
 }
 
+/* Notes that `operation` wrote this at the time `when`, unless another has done so since. */
+int flow_renewed(Flow *f, const Leaf *leaf, uint32_t operation, uint64_t when) {
+    const Made *made = made_find(f, leaf->value);
+    const Buffer *buffer = buffer_find(f, root_of(f, leaf).key, leaf);
+    if ((made && made->when > when) || (buffer && buffer->written > when)) return 0;
+    Set readers;
+    int done = flow_written(f, leaf, operation, &readers);
+    if (done == 0) free(readers.slot);
+    return done;
+}
+
 int flow_shares(Flow *f, const Leaf *tensor, const Leaves *inputs) {
     uintptr_t storage = tensor->layout.storage;
     for (Py_ssize_t i = 0; storage && i < inputs->n; i++) {

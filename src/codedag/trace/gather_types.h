@@ -231,6 +231,7 @@ static int take(PyObject *module, const char *name, PyObject **where) { return (
 static int take_helpers(Gatherer *g) {
     PyObject *dataflow = PyImport_ImportModule("codedag.trace.dataflow"), *names = PyImport_ImportModule("codedag.trace.names");
     PyObject *habits = PyImport_ImportModule("codedag.trace.habits"), *functools = PyImport_ImportModule("functools");
+    PyObject *training = PyImport_ImportModule("codedag.trace.training");
     PyObject *io = PyImport_ImportModule("io"), *samples = PyImport_ImportModule("codedag.trace.samples");
     int done = !dataflow || !samples || !names || !habits || !functools || take(dataflow, "classify", &g->classify) < 0 ||
                take(dataflow, "nbytes", &g->nbytes) < 0 || take(dataflow, "signature", &g->signature) < 0 ||
@@ -239,7 +240,11 @@ static int take_helpers(Gatherer *g) {
                take(samples, "tensor_samples", &g->tensor_samples) < 0 ||
                take(names, "bound_to", &g->bound_to) < 0 || take(names, "name_of", &g->name_of) < 0 ||
                take(habits, "habits_of", &g->habits) < 0 || take(functools, "partial", &g->partial) < 0 ||
-               !io || take(io, "BytesIO", &g->bytes_io) < 0 ? -1 : 0;
+               !io || take(io, "BytesIO", &g->bytes_io) < 0 ||
+               !training || take(training, "read_by", &g->read_by) < 0 ? -1 : 0;
+    PyObject *known = done == 0 ? PyObject_CallMethod(training, "Training", NULL) : NULL;
+    if (!known || take(known, "moved", &g->moved) < 0) done = -1;
+    Py_XDECREF(known); Py_XDECREF(training);
     Py_XDECREF(io); Py_XDECREF(dataflow); Py_XDECREF(samples); Py_XDECREF(names); Py_XDECREF(habits); Py_XDECREF(functools);
     return done;
 }
@@ -294,6 +299,7 @@ static void gatherer_dealloc(Gatherer *g) {
     for (int i = 0; i < g->files_n; i++) Py_DECREF(g->files[i].ref);
     PyObject *held[] = {g->user_files, g->names, g->on_operation, g->classify, g->nbytes, g->signature, g->open_shapes,
                         g->layout_of, g->address_of, g->bound_to, g->name_of, g->samples, g->tensor_samples, g->habits, g->partial, g->bytes_io,
+                        g->moved, g->read_by,
                         g->odd_sites, g->word_numbers};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++) Py_XDECREF(held[i]);
     Py_TYPE(g)->tp_free((PyObject *)g);

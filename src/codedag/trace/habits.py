@@ -31,11 +31,16 @@ _KEEPS = frozenset({
 _WORKS = frozenset({"backward"})
 #: A function that calls its first argument with the others, later or elsewhere.
 _CALLS = frozenset({"map", "starmap", "submit", "imap", "imap_unordered"})
+#: A method of an optimiser, which reads the gradients of its parameters and writes these.
+_STEPS = frozenset({"step"})
+#: A function that reads and writes the gradients of the parameters in its first argument.
+_CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_"})
 
 PUTS, PLACES, WRITES, KEEPS, WORKS, CALLS, LOOKS, FILLS = 1, 2, 4, 8, 16, 32, 64, 128
+STEPS, CLIPS = 256, 512
 _HABITS = (
     (PUTS, _PUTS), (PLACES, _PLACES), (WRITES, _WRITES), (KEEPS, _KEEPS), (WORKS, _WORKS), (CALLS, _CALLS),
-    (LOOKS, _LOOKS), (FILLS, _FILLS),
+    (LOOKS, _LOOKS), (FILLS, _FILLS), (STEPS, _STEPS), (CLIPS, _CLIPS),
 )  # fmt: skip
 
 
