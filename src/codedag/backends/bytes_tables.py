@@ -34,9 +34,14 @@ def looked_up(values: Array, table: Array) -> Array:
     carrier = _CARRIERS[table.dtype.itemsize]
     target = result.view(carrier).reshape(1, -1)
     source = np.ascontiguousarray(values).reshape(1, -1)
-    written = cv2.LUT(source, table.view(carrier).reshape(1, -1), target)
-    assert written is target or np.shares_memory(written, target), "cv2 wrote elsewhere"
+    settle(target, cv2.LUT(source, table.view(carrier).reshape(1, -1), target))
     return result
+
+
+def settle(target: Array, written: Array) -> None:
+    """Brings what cv2 wrote into the array it was given, should it have made another one."""
+    if written is not target:
+        np.copyto(target, written.reshape(target.shape))
 
 
 def byte_array(value: Any, least: int, most: int = MOST) -> str:

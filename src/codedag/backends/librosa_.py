@@ -18,6 +18,7 @@ Array = np.ndarray[Any, Any]
 LIBROSA = "librosa>=0.11,<0.12"  # copies of its formulas; another release may change them
 NUMPY = "numpy>=2.0"
 LEAST = 2048  # samples
+LOUDEST = 1e30  # beyond that products overflow, which numpy warns about here and there in other words
 LONGEST = 131_072  # beyond that the bank is a small part of the work
 _memory = Remembered()
 _harmless: set[tuple[Any, ...]] = set()  # banks known to have no empty filter, about which librosa warns each time
@@ -161,7 +162,7 @@ def _sound(value: Any) -> str:
         return "not one plain channel of floats"
     if value.size < LEAST or not value.flags.c_contiguous:
         return "too short to gain, or not in order"
-    return "" if np.isfinite(value).all() else "samples that are not finite"
+    return "" if value.min() > -LOUDEST and value.max() < LOUDEST else "samples that are huge or not finite"
 
 
 def _frames(call: Any) -> str:

@@ -22,7 +22,7 @@ NUMPY = "numpy>=2.0"
 # The fewest elements at which guard and substitute together gained 1.1 times in bench/substitutions.py.
 LEAST = 2048
 LEAST_TABLE = 32_768  # numpy.isin itself is a table for few numbers
-LARGEST = 2**31 - 1
+LARGEST = 2**28
 _NO: Any = np._NoValue
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from codedag.backends import numpy_layout_calls as samples
-from codedag.backends.bytes_tables import Array
+from codedag.backends.bytes_tables import Array, settle
 from codedag.backends.reasons import answer, left_out
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.backends.windows import border
@@ -36,10 +36,12 @@ _Move = Callable[[Array, Array], Any]
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Array:
     """A C-ordered copy of a flipped, rotated or transposed view of an image."""
     move = _move(a)
-    assert move is not None, "the guard declines such a call"
+    if move is None:
+        raise ValueError("the guard declines such a call")
     result = np.empty(a.shape, a.dtype)
     carrier = _CARRIERS[a.itemsize]
-    move(a.view(carrier), result.view(carrier))
+    target = result.view(carrier)
+    settle(target, move(a.view(carrier), target))
     return result
 
 
@@ -107,42 +109,47 @@ def _split_or_merge(value: Array) -> _Move | None:
     return None
 
 
-def _mirror(view: Array, into: Array) -> None:
-    _cv2().flip(view[:, ::-1], 1, into)
+def _mirror(view: Array, into: Array) -> Any:
+    return _cv2().flip(view[:, ::-1], 1, into)
 
 
-def _half_turn(view: Array, into: Array) -> None:
-    _cv2().flip(view[::-1, ::-1], -1, into)
+def _half_turn(view: Array, into: Array) -> Any:
+    return _cv2().flip(view[::-1, ::-1], -1, into)
 
 
-def _swap(view: Array, into: Array) -> None:
+def _swap(view: Array, into: Array) -> Any:
     cv2, carrier = _cv2(), _COLOURS[view.itemsize]
-    cv2.cvtColor(view[:, :, ::-1].view(carrier), cv2.COLOR_BGR2RGB, into.view(carrier))
+    target = into.view(carrier)
+    settle(target, cv2.cvtColor(view[:, :, ::-1].view(carrier), cv2.COLOR_BGR2RGB, target))
+    return into
 
 
 _COLOURS = {1: np.uint8, 2: np.uint16, 4: np.float32}  # what cvtColor takes; it moves the bits
 
 
-def _split(view: Array, into: Array) -> None:
-    _cv2().split(view.transpose(1, 2, 0), list(into))
+def _split(view: Array, into: Array) -> Any:
+    planes = list(into)
+    for plane, written in zip(planes, _cv2().split(view.transpose(1, 2, 0), planes), strict=True):
+        settle(plane, written)
+    return into
 
 
-def _merge(view: Array, into: Array) -> None:
-    _cv2().merge(list(view.transpose(2, 0, 1)), into)
+def _merge(view: Array, into: Array) -> Any:
+    return _cv2().merge(list(view.transpose(2, 0, 1)), into)
 
 
-def _transpose(view: Array, into: Array) -> None:
-    _cv2().transpose(view.swapaxes(0, 1), into)
+def _transpose(view: Array, into: Array) -> Any:
+    return _cv2().transpose(view.swapaxes(0, 1), into)
 
 
-def _clockwise(view: Array, into: Array) -> None:
+def _clockwise(view: Array, into: Array) -> Any:
     cv2 = _cv2()
-    cv2.rotate(view[:, ::-1].swapaxes(0, 1), cv2.ROTATE_90_CLOCKWISE, into)
+    return cv2.rotate(view[:, ::-1].swapaxes(0, 1), cv2.ROTATE_90_CLOCKWISE, into)
 
 
-def _anticlockwise(view: Array, into: Array) -> None:
+def _anticlockwise(view: Array, into: Array) -> Any:
     cv2 = _cv2()
-    cv2.rotate(view[::-1].swapaxes(0, 1), cv2.ROTATE_90_COUNTERCLOCKWISE, into)
+    return cv2.rotate(view[::-1].swapaxes(0, 1), cv2.ROTATE_90_COUNTERCLOCKWISE, into)
 
 
 # By the signs of the strides down and right of a view of a C-ordered image with rows and columns exchanged.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from codedag.backends import cv2_, skimage_calls
-from codedag.backends.bytes_tables import EVERY_BYTE, Array, byte_array, counts, looked_up
+from codedag.backends.bytes_tables import EVERY_BYTE, Array, byte_array, counts, looked_up, settle
 from codedag.backends.reasons import answer, is_number, left_out
 from codedag.backends.registry import EXACT, Call, Substitution, substitutes
 from codedag.ir.verdict import No, Verdict
@@ -16,7 +16,7 @@ from codedag.ir.verdict import No, Verdict
 CV2 = cv2_.CV2
 SKIMAGE = "scikit-image>=0.26,<0.27"  # copies of its formulas; another release may change them
 LEAST = 4096
-LARGEST = 2**31 - 1
+LARGEST = 2**28
 _ONES = np.ones((3, 3), bool)
 _CROSS = np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0]], bool)
 
@@ -167,7 +167,8 @@ def img_as_ubyte(image: Any, force_copy: Any = False) -> Array:
     import cv2
 
     result = np.empty(image.shape, np.uint8)
-    cv2.convertScaleAbs(image.reshape(1, -1), result.reshape(1, -1), 255.0)
+    target = result.reshape(1, -1)
+    settle(target, cv2.convertScaleAbs(image.reshape(1, -1), target, 255.0))
     return result
 
 

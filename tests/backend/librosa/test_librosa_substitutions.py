@@ -136,6 +136,10 @@ def test_emphasis():
         check("librosa.effects.preemphasis", SOUND.astype(np.float64), coef=coefficient)
     zeros = np.where(SOUND > 0, np.float32(0), np.float32(-0.0))
     check("librosa.effects.preemphasis", zeros)
+    for value in (np.nan, np.inf, -np.inf, 1e35):
+        odd = SOUND.copy()
+        odd[7] = value
+        assert "finite" in reason("librosa.effects.preemphasis", odd)
     assert "state" in reason("librosa.effects.preemphasis", SOUND, return_zf=True)
 
 

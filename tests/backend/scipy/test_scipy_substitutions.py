@@ -123,6 +123,8 @@ def test_components_and_holes(sigma, threads):
             check("scipy.ndimage.label", mask, structure)
             check("scipy.ndimage.binary_fill_holes", mask, structure)
         check("scipy.ndimage.label", mask.astype(np.uint8) * 9)
+        check("scipy.ndimage.label", (mask.astype(np.uint8) * 2).view(bool))
+        check("scipy.ndimage.binary_fill_holes", (mask.astype(np.uint8) * 2).view(bool))
         check("scipy.ndimage.label", mask[::-1, ::2]) if mask[::-1, ::2].size >= 4096 else None
     for full in (np.zeros((70, 70), bool), np.ones((70, 70), bool)):
         check("scipy.ndimage.label", full)
