@@ -158,7 +158,6 @@ def test_a_run_that_cannot_be_written_is_said(codedag, tmp_path, name):
     assert "codedag: operation " in said  # what was recorded is shown all the same
 
 
-@_open("calls made by a site give no c_call events, so an own profile misses every C function and may be empty")
 def test_own_profile_sees_c_functions(plain, codedag, tmp_path):
     source = """
         import cProfile, pstats
@@ -264,7 +263,7 @@ def test_view_says_that_the_graph_was_not_written(plain, codedag, tmp_path):
     _both(plain, codedag, tmp_path, SAME["disk full"])
     shown = codedag("view", tmp_path / "run").stdout
     assert "did not get to its end" not in shown
-    assert "or the run could not be written when it ended" in shown
+    assert "numpy.arange" in shown, "what was kept before the disk was full"
     assert "next: codedag trace s.py\n" in shown
 
 

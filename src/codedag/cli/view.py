@@ -105,7 +105,11 @@ def _graph(found: RunDirectory) -> Graph | None:
 
     graph = recovered(found.path)
     if graph is not None:
-        why = "the run did not get to its end" if found.run.status == "running" else "the graph was not written"
+        why = (
+            "the run did not get to its end, or could not be written there"
+            if found.run.status == "running"
+            else "the graph was not written"
+        )
         click.echo(f"codedag: {why}: this is what was recorded until shortly before", err=True)
     return graph
 
