@@ -13,7 +13,16 @@ from typing import Any
 
 DECLINED = object()
 _OWN = frozenset({"__wrapped__", "__call__", "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__"})
-_running = threading.local()
+
+
+class _Running(threading.local):
+    """The identities of the stands that run a replacement in this thread."""
+
+    def __init__(self) -> None:
+        self.stands: list[int] = []
+
+
+_running = _Running()
 _reduced: list[Callable[[Any, int], Any]] = []
 _get = object.__getattribute__
 
@@ -63,9 +72,9 @@ class HardStand:
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         """The result of the newest replacement that takes the call, else the original's."""
-        busy = _running.__dict__.setdefault("stands", [])
-        original = _get(self, "__wrapped__")
-        for layer in () if any(stand is self for stand in busy) else reversed(_get(self, "_layers")):
+        original, layers = _get(self, "__wrapped__"), _get(self, "_layers")
+        busy = _running.stands
+        for layer in () if id(self) in busy else reversed(layers):
             layer.calls += 1
             run = layer.run
             if run is None:
@@ -143,8 +152,8 @@ def _behind(value: Any) -> Any:
     return _get(value, "__wrapped__") if issubclass(type(value), HardStand) else value
 
 
-def _inside(busy: list[Any], stand: HardStand, run: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    busy.append(stand)
+def _inside(busy: list[int], stand: HardStand, run: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    busy.append(id(stand))
     try:
         return run(*args, **keywords)
     finally:
