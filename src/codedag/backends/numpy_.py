@@ -21,6 +21,7 @@ CV2 = "opencv-python-headless>=4.8"
 NUMPY = "numpy>=2.0"
 # The fewest elements at which guard and substitute together gained 1.1 times in bench/substitutions.py.
 LEAST = 2048
+LEAST_COUNTED = 8192  # where numpy itself counts, or searches few bins
 LEAST_TABLE = 32_768  # numpy.isin itself is a table for few numbers
 LARGEST = 2**28
 _NO: Any = np._NoValue
@@ -119,9 +120,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Array:
 
 @bincount.guard
 def _(call: Any) -> Verdict:
-    """One row of 2048 to 2**24 plain bytes, no weights."""
+    """One row of 8192 to 2**24 plain bytes, no weights."""
     return answer(
-        left_out(call, ("weights",)) or byte_array(call.x, LEAST) or _one_row(call.x) or _length(call.minlength)
+        left_out(call, ("weights",)) or byte_array(call.x, LEAST_COUNTED) or _one_row(call.x) or _length(call.minlength)
     )
 
 
@@ -191,8 +192,8 @@ def histogram(
 
 @histogram.guard
 def _(call: Any) -> Verdict:
-    """2048 to 2**24 plain bytes; a number of bins or growing edges, no weights."""
-    return answer(left_out(call, ("weights",)) or byte_array(call.a, LEAST) or _bins(call.bins) or _range(call))
+    """8192 to 2**24 plain bytes; a number of bins or growing edges, no weights."""
+    return answer(left_out(call, ("weights",)) or byte_array(call.a, LEAST_COUNTED) or _bins(call.bins) or _range(call))
 
 
 def _bins(bins: Any) -> str:
@@ -393,8 +394,8 @@ def digitize(x: Any, bins: Any, right: Any = False) -> Array:
 
 @digitize.guard
 def _(call: Any) -> Verdict:
-    """2048 to 2**24 plain bytes, growing bins."""
-    return answer(byte_array(call.x, LEAST) or _edges(call))
+    """8192 to 2**24 plain bytes, growing bins."""
+    return answer(byte_array(call.x, LEAST_COUNTED) or _edges(call))
 
 
 def _edges(call: Any) -> str:

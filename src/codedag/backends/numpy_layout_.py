@@ -21,7 +21,8 @@ from codedag.ir.verdict import Verdict
 CV2 = "opencv-python-headless>=4.8"
 NUMPY = "numpy>=2.0"
 LEAST = 2048  # elements; measured with bench/substitutions.py
-LEAST_GREY = 32_768  # numpy copies turned images of one channel well while they fit into the cache
+LEAST_TURNED = 8192
+LEAST_GREY = 32_768  # also for HWC to CHW: numpy copies turned images of one channel well while they fit into the cache
 LARGEST = 2**31 - 1
 LONGEST = 32_000  # cv2 counts rows in places with 16 bits
 _KINDS = frozenset("biuf")
@@ -47,8 +48,8 @@ def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Array:
 
 @ascontiguousarray.guard
 def _(call: Any) -> Verdict:
-    """Views of C-ordered images that are flipped, rotated, transposed, BGR, HWC as CHW or CHW as HWC, from 2048
-    elements on (one channel: 32768).
+    """Views of C-ordered images that are flipped, rotated, transposed, BGR, HWC as CHW or CHW as HWC, from 8192
+    elements on (one channel and HWC as CHW: 32768).
     """
     return answer(left_out(call, ("dtype", "like")) or _image(call.a) or _turned(call.a))
 
@@ -65,7 +66,7 @@ def _image(value: Any) -> str:
         return f"dtype {value.dtype.str} is not supported"
     if value.ndim not in (2, 3):
         return f"{value.ndim} dimensions"
-    if value.size < LEAST or (min(value.shape[:2]) < 2 and value.ndim == 2):
+    if value.size < LEAST_TURNED or (min(value.shape[:2]) < 2 and value.ndim == 2):
         return "the array is too small to gain"
     return "" if max(value.shape) <= LONGEST and value.flags.aligned else "too long or not aligned for cv2"
 
@@ -102,7 +103,7 @@ def _split_or_merge(value: Array) -> _Move | None:
     (first, second, third), steps = value.shape, value.strides
     if min(value.shape) < 2:
         return None
-    if steps == (size, third * first * size, first * size) and first <= 4 and size == 1:
+    if steps == (size, third * first * size, first * size) and first <= 4 and size == 1 and value.size >= LEAST_GREY:
         return _split
     if steps == (second * size, size, first * second * size) and third <= 4:
         return _merge

@@ -14,7 +14,7 @@ from codedag.backends.samples import Array, array, spread, weighted
 _DTYPES = ("uint8", "uint8", "uint8", "float32", "int16", "float64", "bool", "int32")
 _PADDED = ("uint8", "uint8", "uint8", "float32", "int16", "float64", "int32")
 _RARE_DTYPES = ("float16", "complex64", ">u2", "int64", "int8", "uint64")
-_SIDES = (48, 64, 97, 128)
+_SIDES = (64, 97, 128, 160)
 
 
 def _values(rng: random.Random, shape: tuple[int, ...]) -> Array:
