@@ -103,7 +103,7 @@ static PyObject *keeper = NULL;     /* called now and then, to keep what was rec
 static long long keep_at = LLONG_MAX;
 static PyObject *idler = NULL;      /* told of a site that was executed many times without data */
 static PyObject *traced_memory = NULL, *reset_peak = NULL; /* of tracemalloc, in a memory pass */
-static long long told_usual = 0, spent_usual = 0; /* operations that the recorder knew already, and what they cost it */
+static long long told_calls = 0, told_usual = 0, spent_usual = 0; /* operations that the recorder knew already, and what they cost it */
 #define UNUSUAL 20000               /* nanoseconds: what is seen for the first time takes so long */
 static long long spent = 0;         /* nanoseconds that recording itself took */
 static PyTypeObject SiteType, SiteIteratorType;
@@ -457,6 +457,7 @@ static void finish(Thread *t, int mine, long long serial, PyObject *function, Py
     PyObject *returned = f->returned;
     long long cost = told ? now() - end : 0, overhead = f->overhead + cost;
     spent += cost;
+    told_calls += told;
     if (told && cost < UNUSUAL) { told_usual++; spent_usual += cost; }
     if (mine > 0) { f[-1].child += total; f[-1].overhead += overhead; }
     else if (t->room > FEW) shrink(t);
@@ -1219,7 +1220,8 @@ static PyObject *get_failure(PyObject *m, PyObject *unused) {
 }
 static PyObject *get_spent(PyObject *m, PyObject *unused) { return PyLong_FromLongLong(spent); }
 static PyObject *get_usual(PyObject *m, PyObject *unused) {
-    return PyFloat_FromDouble(told_usual ? (double)spent_usual / (double)told_usual : 0.0);
+    if (told_usual) return PyFloat_FromDouble((double)spent_usual / (double)told_usual);
+    return PyFloat_FromDouble(told_calls ? (double)spent / (double)told_calls : 0.0);
 }
 static PyMethodDef methods[] = {
     {"start", start, METH_VARARGS, "start(recorder, user_files, max_depth=0): sites in mode RECORD tell this recorder."},

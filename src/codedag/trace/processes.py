@@ -29,7 +29,7 @@ from codedag.trace.idle import Idle
 from codedag.trace.recorder import Recorder
 from codedag.trace.records import Records, join, read
 
-SOON, LATER = 20_000_000, 1_000_000_000  # nanoseconds between two writes: of a worker, of the program
+SOON, LATER = 20_000_000, 200_000_000  # nanoseconds between two writes: of a worker, of the program
 SHARE = {SOON: 20, LATER: 50}  # writing may take one part in so many of the time
 
 
