@@ -20,6 +20,7 @@ enum { FLOW, ANTI };
 
 #define NONE UINT32_MAX
 #define INTERNAL __attribute__((visibility("hidden")))
+#define SELDOM __attribute__((noinline, cold)) /* kept out of the way of what runs for each operation */
 
 /* ---- tables (gather_tables.c) ------------------------------------------------------------------------------- */
 
@@ -140,7 +141,7 @@ typedef struct {
     Buffer *buffers; size_t buffers_n, buffers_room; Index buffers_index;
     Shared *shared; size_t shared_n, shared_room; Index shared_index;
     Scalars young, old;
-    Small small[RECENT]; unsigned small_next;
+    Small *small; unsigned small_next; /* RECENT of them, once there are some */
     size_t purge_at;
 } Flow;
 
@@ -167,7 +168,6 @@ typedef struct {
     PyObject *habits, *partial, *bytes_io, *moved, *read_by;
     int has_stepped;            /* an optimiser has written its parameters */
     uint32_t backward; uint64_t backward_when; unsigned long backward_thread; /* the last one; by number + 1 */
-    File files[MOST_FILES]; int files_n;
     PyObject *odd_sites;        /* template -> site, where that is not the end of its path (deep recursion) */
     PyObject *word_numbers;     /* text -> number */
     PyObject **words; size_t words_n, words_room;
@@ -185,6 +185,7 @@ typedef struct {
     Arrival *arrivals; size_t arrivals_n, arrivals_room; /* batches that other processes made, and who took them */
     int64_t *peaks; size_t peaks_room; int64_t peak_next; /* of a memory pass, by number */
     Pending *pending; size_t pending_n, pending_room; Index pending_index;
+    File files[MOST_FILES]; int files_n;
 } Gatherer;
 
 /* ---- values (gather_values.c) ------------------------------------------------------------------------------- */

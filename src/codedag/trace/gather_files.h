@@ -29,7 +29,7 @@ static int file_wrote(Gatherer *g, PyObject *file, uint32_t operation) {
 }
 
 /* A file in memory holds the data that it was given along with; given alone, what it holds is read. */
-static int move_through_files(Gatherer *g, const Operation *o) {
+SELDOM static int move_through_files(Gatherer *g, const Operation *o) {
     for (Py_ssize_t i = 0; i < every(o); i++) {
         if (!is_file(g, o->args[i])) continue;
         int at = file_find(g, o->args[i]), done = 0;

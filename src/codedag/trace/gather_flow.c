@@ -55,7 +55,7 @@ static int has_element(const Small *small, const unsigned char *bytes) {
 int64_t flow_unpacked(Flow *f, const Leaf *scalar) {
     uint32_t found = NONE;
     int some = 0;
-    for (int i = 0; i < RECENT; i++) some |= f->small[i].n && f->small[i].word == scalar->layout.word;
+    for (int i = 0; f->small && i < RECENT; i++) some |= f->small[i].n && f->small[i].word == scalar->layout.word;
     if (!some || Py_TYPE(scalar->value)->tp_flags & Py_TPFLAGS_HEAPTYPE || PyFloat_CheckExact(scalar->value)) return NONE;
     Py_buffer view;
     if (PyObject_GetBuffer(scalar->value, &view, PyBUF_SIMPLE) < 0) { PyErr_Clear(); return NONE; }
@@ -99,18 +99,20 @@ static int adopt(Buffer *buffer, const Made *made) {
     return 1;
 }
 
+SELDOM static Buffer *inherit(Buffer *buffer) {
+    PyObject *before = buffer->owner;
+    buffer->owner = buffer->heir; buffer->heir = NULL;
+    Py_DECREF(before);
+    return buffer;
+}
+
 /* The memory with this key, if it lives: its owner does, or this value, which has used it since it began. */
 static Buffer *buffer_find(const Flow *f, uint64_t key, const Leaf *leaf) {
     uint32_t at = index_find(&f->buffers_index, key);
     if (at == NONE) return NULL;
     Buffer *buffer = &f->buffers[at];
     if (!is_dead(buffer->owner)) return buffer;
-    if (buffer->heir && !is_dead(buffer->heir)) {
-        PyObject *before = buffer->owner;
-        buffer->owner = buffer->heir; buffer->heir = NULL;
-        Py_DECREF(before);
-        return buffer;
-    }
+    if (buffer->heir && !is_dead(buffer->heir)) return inherit(buffer);
     int own = leaf->kind == ARRAY && leaf->memory == leaf->value; /* an array at the address of another one */
     return !own && adopt(buffer, made_find(f, leaf->value)) ? buffer : NULL;
 }
@@ -240,6 +242,16 @@ static int purge(Flow *f) {
     return 0;
 }
 
+/* Copies the elements of a small array: numbers that are unpacked from it have no other mark. */
+SELDOM static int remember(Flow *f, const Leaf *leaf, uint32_t operation) {
+    if (!f->small && !(f->small = calloc(RECENT, sizeof *f->small))) { PyErr_NoMemory(); return -1; }
+    Small *small = &f->small[f->small_next];
+    if (!elements_of(leaf, small)) return 0;
+    small->word = leaf->layout.word; small->operation = operation;
+    f->small_next = (f->small_next + 1) % RECENT;
+    return 0;
+}
+
 int flow_made(Flow *f, const Leaf *leaf, uint32_t operation) {
     if (leaf->kind == SCALAR) return flow_hold(f, leaf->value, operation);
     int has_memory = leaf->kind == ARRAY || leaf->kind == TENSOR;
@@ -260,11 +272,8 @@ int flow_made(Flow *f, const Leaf *leaf, uint32_t operation) {
         Py_XSETREF(buffer->heir, ref);
     }
     if (made_put(f, leaf, ref, root.key, operation) < 0) return -1;
-    if (leaf->kind == ARRAY && elements_of(leaf, &f->small[f->small_next])) {
-        f->small[f->small_next].word = leaf->layout.word;
-        f->small[f->small_next].operation = operation;
-        f->small_next = (f->small_next + 1) % RECENT;
-    }
+    if (leaf->kind == ARRAY && leaf->layout.ndim == 1 && leaf->layout.nbytes <= FEW_ELEMENTS * 8 && remember(f, leaf, operation) < 0)
+        return -1;
     if (!f->purge_at) f->purge_at = LEAST_PURGE;
     return f->made_n + f->buffers_n + f->shared_n > f->purge_at ? purge(f) : 0;
 }
@@ -323,7 +332,7 @@ void flow_clear(Flow *f) {
     for (size_t i = 0; i < f->buffers_n; i++) { Py_DECREF(f->buffers[i].owner); Py_XDECREF(f->buffers[i].heir); free(f->buffers[i].readers.slot); }
     for (size_t i = 0; i < f->shared_n; i++) Py_DECREF(f->shared[i].owner);
     scalars_release(&f->young); scalars_release(&f->old);
-    free(f->made); free(f->buffers); free(f->shared); free(f->young.slot); free(f->old.slot);
+    free(f->made); free(f->buffers); free(f->shared); free(f->young.slot); free(f->old.slot); free(f->small);
     index_clear(&f->made_index); index_clear(&f->buffers_index); index_clear(&f->shared_index);
     memset(f, 0, sizeof *f);
 }

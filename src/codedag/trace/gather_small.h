@@ -4,6 +4,7 @@ static int is_plain_array(PyObject *array) { return is_eternal(Py_TYPE(array)) &
 
 static int copy_elements(const char *data, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t size, Small *out) {
     out->n = (int)n; out->size = (int)size;
+    if (stride == size) { memcpy(out->bytes, data, (size_t)(n * size)); return 1; }
     for (Py_ssize_t i = 0; i < n; i++) memcpy(out->bytes + i * size, data + i * stride, (size_t)size);
     return 1;
 }
@@ -19,7 +20,7 @@ static int ask_elements(const Leaf *leaf, Small *out) { /* where fields are not 
 }
 
 int elements_of(const Leaf *leaf, Small *out) {
-    if (leaf->layout.ndim != 1 || leaf->layout.nbytes <= 0 || leaf->layout.nbytes > FEW_ELEMENTS * 8) return 0;
+    if (leaf->layout.nbytes <= 0) return 0;
     PyObject *base = is_eternal(Py_TYPE(leaf->value)) ? base_of(leaf->value) : leaf->value;
     if (base && (base == leaf->value || base != leaf->root || base != leaf->memory || !is_plain_array(base))) return 0;
     if (arrays != TRUSTED) return ask_elements(leaf, out);

@@ -28,7 +28,7 @@ static int add_trained(Gatherer *g, Operation *o, PyObject *gradients, PyObject 
 }
 
 /* What a step of an optimiser or a clipping reads and writes. */
-static int find_trained(Gatherer *g, Operation *o) {
+SELDOM static int find_trained(Gatherer *g, Operation *o) {
     PyObject *args = PyTuple_New(o->n), *moved = NULL;
     for (Py_ssize_t i = 0; args && i < o->n; i++) { Py_INCREF(o->args[i]); PyTuple_SET_ITEM(args, i, o->args[i]); }
     if (args) moved = PyObject_CallFunction(g->moved, "OOi", o->called.own ? o->called.own : Py_None, args, o->habits);
@@ -41,7 +41,7 @@ static int find_trained(Gatherer *g, Operation *o) {
 }
 
 /* A call of a torch module reads its parameters; that is of interest once an optimiser has written some. */
-static int read_parameters(Gatherer *g, const Operation *o) {
+SELDOM static int read_parameters(Gatherer *g, const Operation *o) {
     if (o->site_kind != SITE_CALL || o->called.own) return 0;
     int kind = kind_of(g, o->function);
     if (kind != LIBRARY && kind != USER) return kind < 0 ? -1 : 0;
