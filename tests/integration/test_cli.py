@@ -164,7 +164,10 @@ def test_an_output_that_cannot_be_written_stops_before_the_program_starts(codeda
 def _start(home: Path, *command: object) -> subprocess.Popen[str]:
     environment = {**os.environ, "CODEDAG_HOME": str(home)}
     full = [sys.executable, "-u", "-m", "codedag", *map(str, command)]
-    return subprocess.Popen(full, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        full, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever runs the tests may ignore it
+    )  # fmt: skip
 
 
 FOREVER = """
