@@ -2,100 +2,16 @@
 
 from __future__ import annotations
 
-import random
-import warnings
-
 import numpy as np
 import pytest
 
 pytest.importorskip("librosa")
 
-from codedag.backends.proof import prove
-from codedag.backends.registry import EXACT, all_substitutions, attempt, find
+from substitution_checks import check, of, reason
+
 from codedag.backends.same import same
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # originals may warn about odd calls; the tests compare results
-FILES = ("librosa_",)
-ALL = sorted({made.source for made in all_substitutions() if made.module.rpartition(".")[2] in FILES})
-
-
-def of(name):
-    (found,) = find(name)
-    return found
-
-
-def noise(shape=(100, 120), dtype="uint8", high=256, seed=0):
-    return np.random.default_rng(seed).integers(0, high, shape).astype(dtype)
-
-
-def reason(name, *args, **kwargs):
-    verdict = of(name).accepts(args, kwargs)
-    return "" if verdict else verdict.reason
-
-
-def check(name, *args, **kwargs):
-    """Runs an accepted call through both and wants the same result and untouched arguments."""
-    made = of(name)
-    verdict = made.accepts(args, kwargs)
-    assert verdict, verdict
-    before = [arg.tobytes() if isinstance(arg, np.ndarray) else arg for arg in args]
-    result = made.run(*args, **kwargs)
-    verdict = same(made.original()(*args, **kwargs), result)
-    assert verdict, verdict
-    assert before == [arg.tobytes() if isinstance(arg, np.ndarray) else arg for arg in args]
-
-
-def test_there_are_substitutions():
-    assert len(ALL) == 4
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_random_calls(name, seed):
-    proof = prove(of(name), calls=80, seed=seed)
-    assert proof.verdict, proof
-    assert proof.accepted >= 80 // 4
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ALL)
-def test_many_random_calls(name, seed):
-    proof = prove(of(name), calls=500, seed=seed + 1)
-    assert proof.verdict, proof
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_half_of_the_valid_calls_are_accepted(name):
-    made, valid, accepted = of(name), 0, 0
-    for number in range(150):
-        call = made.random_call(random.Random(number))
-        if made.accepts(call.args, call.kwargs):
-            valid, accepted = valid + 1, accepted + 1
-        elif attempt(made.original(), *call.args, **call.kwargs).error is None:
-            valid += 1
-    assert accepted >= valid // 2
-    assert valid >= 60
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_accepted_calls_warn_only_if_the_original_does(name):
-    made = of(name)
-    for number in range(60):
-        call = made.random_call(random.Random(number))
-        if made.accepts(call.args, call.kwargs):
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                expected = attempt(made.original(), *call.args, **call.kwargs)
-                got = attempt(made.run, *call.args, **call.kwargs)
-            assert type(expected.error) is type(got.error), (expected.error, got.error)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_facts(name):
-    made = of(name)
-    assert (made.equivalence, made.pu) == (EXACT, "cpu")
-    assert made.available()
-    assert callable(made.original())
-
 
 SOUND = np.random.default_rng(0).standard_normal(22050).astype(np.float32)
 

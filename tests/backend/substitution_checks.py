@@ -1,0 +1,34 @@
+"""Calls through a substitution and its original, compared bit by bit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codedag.backends.registry import find
+from codedag.backends.same import same
+
+
+def of(name):
+    (found,) = find(name)
+    return found
+
+
+def noise(shape=(100, 120), dtype="uint8", high=256, seed=0):
+    return np.random.default_rng(seed).integers(0, high, shape).astype(dtype)
+
+
+def reason(name, *args, **kwargs):
+    verdict = of(name).accepts(args, kwargs)
+    return "" if verdict else verdict.reason
+
+
+def check(name, *args, **kwargs):
+    """Runs an accepted call through both and wants the same result and untouched arguments."""
+    made = of(name)
+    verdict = made.accepts(args, kwargs)
+    assert verdict, verdict
+    before = [arg.tobytes() if isinstance(arg, np.ndarray) else arg for arg in args]
+    result = made.run(*args, **kwargs)
+    verdict = same(made.original()(*args, **kwargs), result)
+    assert verdict, verdict
+    assert before == [arg.tobytes() if isinstance(arg, np.ndarray) else arg for arg in args]
