@@ -24,7 +24,6 @@ from codedag.trace.recorder import Recorder
 Part = tuple[str, str, int]  # file, qualified name, and the number of a loop or -1 for the whole function
 AGAIN = 1.0  # seconds until a part is looked at again, the first time; then twice as long each time
 TOGETHER = 0.05  # seconds between two changes of code: finding the functions of a program takes some milliseconds
-FIRST = 20  # times as long it is waited the first time, when it is not known how long that takes
 SHARE = 50  # changing code, and what decides about it, may each take this part of the time
 ENOUGH = 8_192  # executions of a function after which its other branches are no longer waited for
 
@@ -40,7 +39,6 @@ class Idle:
     _waits: dict[Part, float] = field(default_factory=dict)
     _busy: set[Part] = field(default_factory=set)
     _ripe: set[Part] = field(default_factory=set)  # that will rest
-    _heavy: set[Part] = field(default_factory=set)  # that rest and still run their code with sites
     _light: set[Part] = field(default_factory=set)  # that rest and run plain code
     _lines: dict[str, list[bytes]] = field(default_factory=dict)  # of the sources
     _lock: Any = field(default_factory=threading.Lock)
@@ -70,8 +68,6 @@ class Idle:
         now = time.perf_counter()
         if self._ripe and now >= self._rest_at:
             self._rest(now)
-        if self._heavy and now >= self._lighten_at > 0:
-            self._lighten(now)
 
     def _parts_of(self, site: Any, function: Any) -> Iterator[Part]:
         """What may rest, the best first: what is called, the loops around it, the function in which it stands."""
@@ -111,15 +107,20 @@ class Idle:
             self._busy.update((info.file, info.owner, loop) for loop in (-1, *info.loops))
 
     def _rest(self, now: float) -> None:
+        """Puts loops to rest at once, and functions when their code may be changed: what rests tells nothing more."""
         self._ripe -= self._busy
-        for part in self._ripe:
+        ready = {part for part in self._ripe if part[2] >= 0 or now >= self._lighten_at}
+        for part in ready:
             self._note_rest(part, now)
-        self._heavy.update(part for part in self._ripe if part[2] < 0)
-        self.program.rest(self._ripe)
-        self._ripe.clear()
+        self.program.rest(ready)
+        self._ripe -= ready
         ended = time.perf_counter()
         self._rest_at = ended + SHARE * (ended - now)
-        self._lighten_at = self._lighten_at or now + FIRST * TOGETHER
+        whole = {part for part in ready if part[2] < 0}
+        if whole:
+            self.program.lighten(whole)
+            self._light |= whole
+            self._paid(ended)
 
     def _rest_partly(self, part: Part) -> None:
         """Puts those sites of a loop to rest that were executed; calls of user code keep telling who called."""
@@ -132,12 +133,6 @@ class Idle:
         wait = self._waits[part] = 2 * self._waits.get(part, AGAIN / 2)
         self._resting[part] = now + wait
         self.seen.add(part)
-
-    def _lighten(self, now: float) -> None:
-        self.program.lighten(self._heavy)
-        self._light |= self._heavy
-        self._heavy.clear()
-        self._paid(now)
 
     def _paid(self, begun: float) -> None:
         ended = time.perf_counter()
@@ -161,7 +156,6 @@ class Idle:
         for part in due:
             del self._resting[part]
         light = due & self._light
-        self._heavy -= due
         self._light -= due
         if due:
             self.program.wake(due, light)
