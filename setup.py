@@ -45,6 +45,7 @@ setup(
             optional=True,
         ),
         Extension("codedag.migrate._patch", ["src/codedag/migrate/_patch.c"], extra_compile_args=FLAGS, optional=True),
+        Extension("codedag.migrate._order", ["src/codedag/migrate/_order.c"], extra_compile_args=FLAGS, optional=True),
     ],
     cmdclass={"build_ext": BuildOrSayWhyNot},
 )

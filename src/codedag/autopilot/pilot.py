@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from codedag.autopilot import find
+from codedag.autopilot.widen import Widen
 from codedag.backends.effects import Effects
 from codedag.backends.proof import proven_here
 from codedag.backends.registry import EXACT
@@ -87,6 +88,7 @@ class Pilot:
     plan: Plan | None = None
     recorder: Recorder = field(init=False)
     shelf: Shelf = field(init=False)
+    widen: Widen = field(init=False)
     applied: list[Applied] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -104,6 +106,7 @@ class Pilot:
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
         self.shelf = Shelf(synchronous=self.synchronous)
+        self.widen = Widen(self.program, self._later, self._widened, self._not_widened)
 
     # -- the life of a run
 
@@ -131,6 +134,7 @@ class Pilot:
     def stop(self) -> int:
         """Ends everything and puts every function back; the number of functions that had to be changed."""
         site_module.native.stop()
+        self.widen.restore()
         self._end_thread()
         self._thread, self._paused = None, False
         if self.plan is not None:
@@ -229,7 +233,8 @@ class Pilot:
 
     def _take_back(self, applied: Applied, indexes: Iterable[int]) -> None:
         """Takes a change out of the program's code once its trial has ended badly."""
-        attempt(self.program.retire, applied.path, applied.owner, indexes)
+        if not self.widen.covers(applied.path, applied.owner):
+            attempt(self.program.retire, applied.path, applied.owner, indexes)
 
     def _plan_function(self, path: str, owner: str) -> None:
         file = self.program.files[path]
@@ -242,6 +247,7 @@ class Pilot:
             if call.site not in taken:
                 self._apply_call(file, owner, call)
         self.program.install(path, [owner])
+        self.widen.found(path, owner)
 
     def _apply_chain(
         self, file: InstrumentedFile, owner: str, links: tuple[ChainLink, ...], between: tuple[int, ...]
@@ -283,6 +289,17 @@ class Pilot:
         self.program.plan(file.path, applied.owner, variants)
         if self.switched_at is None:
             self.switched_at = time.perf_counter()
+
+    # -- items in several threads
+
+    def _widened(self, function: Function, trial: Trial, variant: str) -> None:
+        path, owner = function
+        first = self.program.files[path].sites_of(owner)[0].info.index
+        self.applied.append(Applied("widen", path, owner, [first], [owner], trial, variant))
+
+    def _not_widened(self, what: str, function: Function, reason: str) -> None:
+        path, owner = function
+        self.refused.append(Refused(f"{owner}: {what}", shown_path(path), reason))
 
     # -- replaying a plan
 

@@ -75,17 +75,18 @@ known_builtins.learn(_table)
 def learn() -> None:
     """Adds what is known of the libraries that the program has loaded since the last time."""
     global _seen_modules
-    if len(sys.modules) == _seen_modules:
+    count = len(sys.modules)
+    if count == _seen_modules:
         return
-    _seen_modules = len(sys.modules)
     for name, teach in list(_waiting.items()):
         module = sys.modules.get(name)
         if module is not None and _is_whole(module):
-            del _waiting[name]
             teach(_table, module)
+            _waiting.pop(name, None)
     for package, (names, facts) in _PACKAGES.items():
         if package in sys.modules:
             _table.functions_in(package, names, **facts)
+    _seen_modules = count  # last: another thread that asks meanwhile learns for itself
 
 
 def _is_whole(module: types.ModuleType) -> bool:
