@@ -23,9 +23,8 @@ from codedag.migrate._order import ALWAYS, ONCE, THEN, Check
 from codedag.migrate.standin import Method, StandIn
 
 Function = tuple[str, str]  # file and qualified name
-_HELD = 2  # references to what a local name holds while it is written: the name, and the call
+_BASE = 3  # references to the memory of a view that nobody else has: the view, a name here, and a call
 _CONTAINERS = (list, tuple, dict, set, frozenset)
-_GROWING = (list, dict, set)
 _SIMPLE = frozenset({int, float, bool, str, bytes, type(None), range, slice, complex})
 
 
@@ -139,18 +138,11 @@ class Cover:
     def _is_own(self, check: Check, known: Known, values: tuple[Any, ...], holders: int) -> bool:
         """Whether what is written is held by one local name alone, down to its memory."""
         info = check.site.info
-        if info.index not in self._of(info.file)[info.owner].own or holders > _HELD:
+        if holders > self._of(info.file)[info.owner].own.get(info.index, 0):
             return False
-        if check.kind == CALL:
-            return known.writes == ("self",) and type(values[0].__self__) in _GROWING
-        target = values[0]
-        if type(target) in _GROWING:
-            return True
-        if type(target) is not getattr(sys.modules.get("numpy"), "ndarray", None):
+        if check.kind == CALL and known.writes != ("self",):
             return False
-        base = target.base
-        alone = type(base) is type(target) and base.base is None and _order.references(base) <= _HELD + 1
-        return target.base is None or alone
+        return _holds_its_memory(values[0].__self__ if check.kind == CALL else values[0])
 
     # -- code of the program
 
@@ -189,6 +181,17 @@ def _codes(function: Any) -> list[types.CodeType]:
         return [code for code in codes if not (generated and code.co_filename == "<string>")]
     call = next((vars(c)["__call__"] for c in type(function).__mro__ if "__call__" in vars(c)), None)
     return [call.__code__] if isinstance(call, types.FunctionType) else []
+
+
+def _holds_its_memory(target: Any) -> bool:
+    """Whether writing into something that nobody else holds is seen by nobody else."""
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if torch is not None and isinstance(target, torch.Tensor):
+        return False  # its memory may be that of another tensor or array, which cannot be told
+    if type(target) is not getattr(numpy, "ndarray", None):
+        return True
+    base = target.base
+    return base is None or (type(base) is type(target) and base.base is None and _order.references(base) <= _BASE)
 
 
 def _real(value: Any) -> Any:

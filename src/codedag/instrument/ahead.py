@@ -7,6 +7,7 @@ calls something where no site stands, or catches everything, cannot be held back
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +29,8 @@ class Ahead:
     cannot: str = ""  # why it cannot, "" if it can
     implicit: bool = False  # it may run without a call: a property, an operator, a length
     gate: int = -1  # a site that is executed before anything else it does, if there is one
-    own: set[int] = field(default_factory=set)  # sites that write into what a local name of the function holds
+    # sites that may write into what the function alone holds -> the references to it if that is so
+    own: dict[int, int] = field(default_factory=dict)
 
     def forbid(self, why: str) -> None:
         """Notes why it cannot; the first reason counts."""
@@ -97,7 +99,13 @@ class _Body:
         used_inside = {n.id for scope in inner for n in ast.walk(scope) if isinstance(n, ast.Name)}
         stored = {n.id for n in self.nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
         local = ({*self.parameters} | stored) - self.shared - used_inside
-        self.ahead.own |= {site for node in self.nodes if (site := _written_by_name(node, local)) is not None}
+        for node in self.nodes:
+            site, holders = _written(node, local, ())
+            self.ahead.own |= {site: holders} if holders else {}
+        for block in (n for n in self.nodes if isinstance(n, ast.With)):
+            names = {item.optional_vars.id for item in block.items if isinstance(item.optional_vars, ast.Name)}
+            inside = [node for statement in block.body for node in _own_nodes(statement)]
+            self.ahead.own |= {s: h for node in inside for s, h in [_written(node, local, names)] if h}
         self.ahead.gate = self._gate()
 
     def _escapes(self, node: Any) -> str:
@@ -158,8 +166,11 @@ def _own_nodes(node: ast.AST) -> list[ast.AST]:
     return found
 
 
-def _written_by_name(node: Any, local: set[str]) -> int | None:
-    """The site that writes into what a local name holds, if this is one."""
+def _written(node: Any, local: set[str], entered: Collection[str]) -> tuple[int, int]:
+    """The site that may write into something, and how many references its function has to that (0: cannot be told).
+
+    One is that of the call; a local name is another; a `with` that is under way holds what it has entered.
+    """
     target: Any = None
     if isinstance(node, ast.AugAssign):
         target = node.target
@@ -167,8 +178,10 @@ def _written_by_name(node: Any, local: set[str]) -> int | None:
         target = node.targets[0].value  # type: ignore[attr-defined]
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         target = node.func.value
-    number = getattr(node, "cd_site", None)
-    return number if isinstance(target, ast.Name) and target.id in local else None
+    number = getattr(node, "cd_site", -1)
+    if isinstance(target, ast.Name) and target.id in local:
+        return number, 3 if target.id in entered else 2
+    return number, 1 if isinstance(target, ast.Call) and isinstance(node, ast.Call) else 0
 
 
 def _first_site(node: ast.AST) -> int:

@@ -265,6 +265,26 @@ def test_an_item_that_raises_is_taken_back_and_raises_in_order(ran):
         [made.data[i] for i in [1, 2, 5, 7]]
 
 
+def test_files_and_pictures_that_an_item_opens(ran, tmp_path):
+    from PIL import Image
+
+    for i in range(64):
+        Image.fromarray(np.full((6, 5, 3), i, np.uint8)).save(tmp_path / f"{i}.png")
+    made = ran(f"""
+    from PIL import Image
+    class Data:
+        def __getitem__(self, i):
+            path = os.path.join({str(tmp_path)!r}, str(i) + ".png")
+            with open(path, "rb") as file:
+                head = file.read(8)
+            image = Image.open(path).convert("RGB")
+            other = Image.open(path)
+            other = other.resize((3, 3))
+            return head, np.array(image), np.asarray(other), np.random.rand()
+    """)
+    compare(made)
+
+
 def test_nothing_is_left_behind(ran):
     made = ran(PLAIN)
     code = type(made.data).__getitem__.__code__
