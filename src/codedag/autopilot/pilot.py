@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from codedag.autopilot import find
+from codedag.autopilot.repeats import Repeats
 from codedag.autopilot.widen import Widen
 from codedag.backends.effects import Effects
 from codedag.backends.proof import proven_here
@@ -31,6 +32,7 @@ from codedag.migrate.chain import Chain
 from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.kernels import Shelf
+from codedag.migrate.remember import Memory, Prefix
 from codedag.migrate.substitute import Substitute
 from codedag.migrate.trial import Trial
 from codedag.trace.recorder import Recorder, Template, shown_path
@@ -96,6 +98,7 @@ class Pilot:
     switched_at: float | None = None
     started_at: float = 0.0
     forked: int = 0
+    memory: Memory = field(default_factory=Memory)
     _effects: Effects = field(default_factory=Effects)
     _inbox: queue.Queue[Callable[[], None] | None] = field(default_factory=queue.Queue)
     _grown: dict[Function, int] = field(default_factory=dict)
@@ -106,7 +109,7 @@ class Pilot:
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
         self.shelf = Shelf(synchronous=self.synchronous)
-        self.widen = Widen(self.program, self._later, self._widened, self._not_widened)
+        self.widen = Widen(self.program, self.memory, self._later, self._widened, self._not_widened)
 
     # -- the life of a run
 
@@ -246,6 +249,8 @@ class Pilot:
         for call in find.calls(file, owner, seen):
             if call.site not in taken:
                 self._apply_call(file, owner, call)
+        for prefix in find.prefixes(file, owner, seen, taken):
+            self._apply_prefix(file, owner, prefix)
         self.program.install(path, [owner])
         self.widen.found(path, owner)
 
@@ -277,6 +282,13 @@ class Pilot:
         names, variant = [substitution.source], substitution.into
         applied = Applied("substitute", file.path, owner, [call.site], names, trial, variant)
         self._switch(file, applied, change.variants())
+
+    def _apply_prefix(self, file: InstrumentedFile, owner: str, found: find.FoundPrefix) -> None:
+        trial = Trial(" ".join(found.names))
+        prefix = Prefix(found.links, trial, self.memory, Repeats(self.program).expected)
+        sites = [link.site.info.index for link in found.links]
+        applied = Applied("remember", file.path, owner, sites, list(found.names), trial, "kept in memory")
+        self._switch(file, applied, prefix.variants())
 
     def _may_substitute(self, substitution: Any) -> Any:
         if substitution.equivalence is not EXACT:

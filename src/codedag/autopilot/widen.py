@@ -22,6 +22,7 @@ from codedag.backends.same import same
 from codedag.instrument.program import Program, owner_of
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.remember import Memory
 from codedag.migrate.trial import Trial
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ class Lane:
 class Widen:
     """Gives the fetches of a DataLoader more threads, and takes them away again."""
 
-    def __init__(self, program: Program, later: Later, begin: Begin, refuse: Refuse) -> None:
-        self.program, self.later, self.begin, self.refuse = program, later, begin, refuse
+    def __init__(self, program: Program, memory: Memory, later: Later, begin: Begin, refuse: Refuse) -> None:
+        self.program, self.memory, self.later, self.begin, self.refuse = program, memory, later, begin, refuse
         self.threads = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, MOST_THREADS)
         self.lanes: dict[type, Lane] = {}
         self._cover: Any = None
@@ -114,11 +115,13 @@ class Widen:
         dataset, trial = fetcher.dataset, lane.trial
         get, count = partial(operator.getitem, dataset), len(indices)
         due = lane.due()
+        self.memory.paused = due  # what is compared is computed, both times
         batch = self._make(get, indices, lane.habit)
         started = time.perf_counter()
         done = batch.run(self.threads)
         seconds = time.perf_counter() - started
         if not done:
+            self.memory.paused = False
             batch.take_back()
             self._gave_up(lane, batch)
             return self._original(fetcher, indices)
@@ -128,6 +131,7 @@ class Widen:
             batch.take_back()
             started = time.perf_counter()
             data = [dataset[index] for index in indices]
+            self.memory.paused = False
             self._judge(lane, data, batch.results, time.perf_counter() - started, seconds)
         return fetcher.collate_fn(data)
 
