@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from codedag.api.monitors import PerformanceMonitor as PerformanceMonitor
     from codedag.api.run import Run as Run
     from codedag.api.tracing import trace as trace
+    from codedag.experiment import ExperimentMonitor as ExperimentMonitor
+    from codedag.experiment import MetricsLogger as MetricsLogger
+    from codedag.experiment import ResourceMonitor as ResourceMonitor
+    from codedag.experiment import Timer as Timer
     from codedag.instrument.selection import FilterConfig as FilterConfig
     from codedag.ir import Graph as Graph
     from codedag.ir import Plan as Plan
@@ -26,21 +30,29 @@ _HOMES = {
     "Plan": "codedag.ir",
     "Run": "codedag.api.run",
     "EnhancedTracer": "codedag.api.enhanced_tracer",
+    "ExperimentMonitor": "codedag.experiment",
     "FilterConfig": "codedag.instrument.selection",
     "FunctionFilter": "codedag.api.filters",
     "MemoryProfiler": "codedag.api.monitors",
+    "MetricsLogger": "codedag.experiment",
     "PerformanceMonitor": "codedag.api.monitors",
+    "ResourceMonitor": "codedag.experiment",
+    "Timer": "codedag.experiment",
 }
 
 __all__ = [
     "EnhancedTracer",
+    "ExperimentMonitor",
     "FilterConfig",
     "FunctionFilter",
     "Graph",
     "MemoryProfiler",
+    "MetricsLogger",
     "PerformanceMonitor",
     "Plan",
+    "ResourceMonitor",
     "Run",
+    "Timer",
     "__version__",
     "load",
     "trace",
