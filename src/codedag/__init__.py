@@ -11,6 +11,11 @@ TYPE_CHECKING = False  # type checkers know this name; `typing` itself would cos
 if TYPE_CHECKING:
     from codedag.api.enhanced_tracer import EnhancedTracer as EnhancedTracer
     from codedag.api.filters import FunctionFilter as FunctionFilter
+    from codedag.api.migrator import PatchInjector as PatchInjector
+    from codedag.api.migrator import PipelineMigrator as PipelineMigrator
+    from codedag.api.migrator import UniversalWrapper as UniversalWrapper
+    from codedag.api.migrator import apply as apply
+    from codedag.api.migrator import create_custom_migrator as create_custom_migrator
     from codedag.api.monitors import MemoryProfiler as MemoryProfiler
     from codedag.api.monitors import PerformanceMonitor as PerformanceMonitor
     from codedag.api.run import Run as Run
@@ -30,6 +35,11 @@ _HOMES = {
     "FunctionFilter": "codedag.api.filters",
     "MemoryProfiler": "codedag.api.monitors",
     "PerformanceMonitor": "codedag.api.monitors",
+    "PatchInjector": "codedag.api.migrator",
+    "PipelineMigrator": "codedag.api.migrator",
+    "UniversalWrapper": "codedag.api.migrator",
+    "apply": "codedag.api.migrator",
+    "create_custom_migrator": "codedag.api.migrator",
 }
 
 __all__ = [
@@ -38,10 +48,15 @@ __all__ = [
     "FunctionFilter",
     "Graph",
     "MemoryProfiler",
+    "PatchInjector",
     "PerformanceMonitor",
+    "PipelineMigrator",
     "Plan",
     "Run",
+    "UniversalWrapper",
     "__version__",
+    "apply",
+    "create_custom_migrator",
     "load",
     "trace",
 ]
