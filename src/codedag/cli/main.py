@@ -18,6 +18,7 @@ COMMANDS = {
     "devices": "codedag.cli.devices",
     "profile": "codedag.cli.profile",
     "view": "codedag.cli.view",
+    "compare": "codedag.cli.compare",
     "doctor": "codedag.cli.doctor",
 }
 

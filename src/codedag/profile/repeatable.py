@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from codedag.backends.known import Effect, Known, known_call, known_operator
 from codedag.backends.registry import attempt, find
 from codedag.ir.verdict import No, Verdict, Yes
+
+_HARMLESS = (Effect.PURE, Effect.READS, Effect.WRITES)  # what a call writes is given back by who runs it
 
 
 def function_of(name: str) -> Callable[..., Any] | No:
@@ -25,17 +27,13 @@ def repeatable(name: str, function: Any, args: tuple[Any, ...], keywords: Mappin
     """Yes if running the call again changes nothing outside its own arguments, else the reason against it."""
     if find(name):
         return Yes  # a substitution is proven by running its original
-    known = attempt(importlib.import_module, "codedag.backends.known").value
-    if known is None:
-        return Yes if name.startswith("operator.") else No(f"what {name} does beside its result is not known")
     if name.startswith("operator."):
-        answer = known.known_operator(name.removeprefix("operator."), args)
+        answer = known_operator(name.removeprefix("operator."), args)
     else:
-        answer = known.known_call(*_as_called(name, function, args), dict(keywords))
-    if not isinstance(answer, known.Known):
-        return No(getattr(answer, "reason", "") or f"what {name} does beside its result is not known")
-    allowed = (known.Effect.PURE, known.Effect.READS, known.Effect.WRITES)
-    return Yes if answer.effect in allowed else No(f"it {answer.effect.value}, and is not run again")
+        answer = known_call(*_as_called(name, function, args), dict(keywords))
+    if isinstance(answer, Known):
+        return Yes if answer.effect in _HARMLESS else No(f"it {answer.effect.value}, and is not run again")
+    return answer if isinstance(answer, No) else No(f"{name} is code of the program")
 
 
 def _as_called(name: str, function: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
