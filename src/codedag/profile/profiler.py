@@ -15,7 +15,7 @@ from codedag.profile.sample import Sample
 from codedag.profile.store import Cell, Store
 from codedag.profile.variants import Variant, fingerprint, variants_of
 
-MOST_ROUNDS = 60
+MOST_ROUNDS = 150
 FEWEST_ROUNDS = 3  # for one that is hopeless, or slower than the time for a cell
 HOPELESS = 3.0  # times the best one
 ANSWER_SECONDS = 30.0

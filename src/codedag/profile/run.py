@@ -82,9 +82,10 @@ def _profiled(
     costs = tabulator.table()
     save(costs, run.path / "costs.json")
     scratch = {row.op: row.scratch_nbytes for row in costs.rows if row.pu == "cpu"}
+    views = {row.op for row in costs.rows if row.roofline and row.pu == "cpu" and row.roofline.moved_nbytes == 0}
     cells = sum(len(contest.cells) for contest in contests.values())
     notes = _notes(contests.values(), machine, pus)
-    return Profiled(run, costs, machine, cells, profiler.measured, peak_of(run.graph, scratch), notes)
+    return Profiled(run, costs, machine, cells, profiler.measured, peak_of(run.graph, scratch, views), notes)
 
 
 def _need_fresh(samples: Samples) -> None:

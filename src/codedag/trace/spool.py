@@ -66,16 +66,23 @@ class Spool:
 
     def _take(self, template: Any, kind: int, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         info = info_of(template.site)
-        about = {
-            "name": template.name, "file": shown_path(info.file), "line": info.line, "col": info.column,
-            "in_sig": template.in_sig,
-        }  # fmt: skip
-        key = key_of(**about)
+        place = {"file": shown_path(info.file), "line": info.line, "col": info.column, "in_sig": template.in_sig}
+        self.keep(template.name, _as_function(kind, function, args), keywords, **place)
+
+    def keep(
+        self, name: str, args: tuple[Any, ...] | str, keywords: dict[str, Any], *, file: str = "", line: int = 0,
+        col: int = 0, in_sig: str = "",
+    ) -> Path:  # fmt: skip
+        """The file of a call, written unless it is there; a text in place of arguments says why there are none."""
+        key = key_of(name=name, file=file, line=line, col=col, in_sig=in_sig)
+        path = self.folder / f"{key}.json"
         if key not in self._seen and len(self._seen) < MOST_SAMPLES:
             self._seen.add(key)
-            self._keep(self.folder / f"{key}.json", about, _as_function(kind, function, args), keywords)
+            about = {"name": name, "file": file, "line": line, "col": col, "in_sig": in_sig}
+            self._write(path, about, args, keywords)
+        return path
 
-    def _keep(self, path: Path, about: dict[str, Any], args: tuple[Any, ...] | str, keywords: dict[str, Any]) -> None:
+    def _write(self, path: Path, about: dict[str, Any], args: tuple[Any, ...] | str, keywords: dict[str, Any]) -> None:
         try:
             path.touch(0o600, exist_ok=False)  # so that of several processes one keeps it
         except FileExistsError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -34,6 +35,17 @@ def test_another_runtime_on_the_same_cores_takes_turns_and_has_measured_links():
         assert [each.nbytes for each in link.measured] == sorted(each.nbytes for each in link.measured)
         assert link.bytes_per_second > 0
     assert len(there.converted) == len(there.measured)
+
+
+@pytest.mark.parametrize(("family", "pu"), [("openvino", "ov:cpu"), ("onnxruntime", "ort:cpu"), ("jax", "jax:cpu")])
+def test_other_runtimes_are_found_where_they_are_installed(family, pu):
+    if importlib.util.find_spec(family) is None:
+        pytest.skip(f"{family} is not installed")
+    machine = inventory([family])
+    assert machine.links == []  # the program's own PU was not asked for
+    assert pu in {each.name for each in machine.pus}, machine.absent
+    assert machine.pu(pu).resource == "host"
+    assert isinstance(machine.absent, list)
 
 
 def test_torch_says_which_of_its_devices_are_here():
