@@ -121,6 +121,14 @@ def prefixes(file: InstrumentedFile, owner: str, templates: list[Template], take
     return found
 
 
+def prefix_at(file: InstrumentedFile, sites: Sequence[int], names: Sequence[str]) -> FoundPrefix:
+    """The prefix at these sites, as an earlier run found it."""
+    operand = {(link.source, link.target): link.operand for link in file.links}
+    places = [0, *(operand[pair] for pair in zip(sites, sites[1:], strict=False))]
+    links = tuple(Step(file.sites[s], p if isinstance(p, int) else -1) for s, p in zip(sites, places, strict=True))
+    return FoundPrefix(links, tuple(names))
+
+
 def reads_files(name: str) -> bool:
     """Whether a function of this name is known to read the files that it is given."""
     from codedag.backends.known import Effect, knowledge

@@ -22,6 +22,7 @@ from codedag.backends.same import same
 from codedag.instrument.program import Program, owner_of
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.later import Watch
 from codedag.migrate.remember import Memory
 from codedag.migrate.trial import Trial
 
@@ -82,6 +83,7 @@ class Widen:
         self._make: Any = None
         self._original: Any = None
         self._changed: Any = None
+        self._watch: Watch | None = None
         self._process = os.getpid()
         self._capped: Any = None
 
@@ -89,14 +91,30 @@ class Widen:
 
     def found(self, path: str, owner: str) -> None:
         """A function has been planned: if items of a data set may come from it, their fetches are looked at."""
-        of = getattr(sys.modules.get(FETCHER), "_MapDatasetFetcher", None)
-        if self._changed is not None or of is None or not owner.endswith("__getitem__"):
-            return
-        self._original, self._changed = of.fetch, of
-        of.fetch = _method(self)
+        if owner.endswith("__getitem__"):
+            self._enter(sys.modules.get(FETCHER))
+
+    def expect(self, path: str, owner: str) -> None:
+        """An earlier run has fetched items of this function in threads: so will this one, once there is a loader."""
+        self.found(path, owner)
+        if self._changed is None:
+            self._watch = Watch(self._loaded)
+            self._watch.start()
+
+    def _loaded(self, module: Any) -> None:
+        if module.__name__ == FETCHER:
+            self._enter(module)
+
+    def _enter(self, module: Any) -> None:
+        of = getattr(module, "_MapDatasetFetcher", None)
+        if self._changed is None and of is not None:
+            self._original, self._changed = of.fetch, of
+            of.fetch = _method(self)
 
     def restore(self) -> None:
         """Puts the loader and what was capped back as they were."""
+        if self._watch is not None:
+            self._watch.stop()
         if self._changed is not None:
             self._changed.fetch, self._changed = self._original, None
         self._uncap()

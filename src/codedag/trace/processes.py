@@ -221,7 +221,7 @@ def arrive(ticket: dict[str, Any]) -> None:
         family = Family(program, recorder, Path(ticket["folder"]), ticket["max_depth"], records, wait=SOON)
         sys.meta_path.insert(0, Finder(program))
         if ticket["main"]:
-            _rewrite_main(program, ticket["main"])
+            rewrite_main(program, ticket["main"])
         family.start()
         family.begin_worker()
     except Exception as error:  # noqa: BLE001 - a worker without records is better than no worker
@@ -238,7 +238,7 @@ def _say_why(ticket: dict[str, Any], failure: str) -> None:
         return  # the parent's own records cannot be written either, and it says so
 
 
-def _rewrite_main(program: Program, main: str) -> None:
+def rewrite_main(program: Program, main: str) -> None:
     """Makes multiprocessing load the program's main file with sites."""
     original = runpy._get_code_from_file  # type: ignore[attr-defined]
 
