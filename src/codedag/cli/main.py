@@ -15,6 +15,8 @@ from codedag.ir.errors import DOCS, CodedagError
 COMMANDS = {
     "run": "codedag.cli.run",
     "trace": "codedag.cli.trace",
+    "devices": "codedag.cli.devices",
+    "profile": "codedag.cli.profile",
     "view": "codedag.cli.view",
     "compare": "codedag.cli.compare",
     "doctor": "codedag.cli.doctor",
