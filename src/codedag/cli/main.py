@@ -17,6 +17,7 @@ COMMANDS = {
     "trace": "codedag.cli.trace",
     "view": "codedag.cli.view",
     "compare": "codedag.cli.compare",
+    "experiment": "codedag.cli.experiment",
     "doctor": "codedag.cli.doctor",
 }
 
