@@ -11,6 +11,11 @@ TYPE_CHECKING = False  # type checkers know this name; `typing` itself would cos
 if TYPE_CHECKING:
     from codedag.api.enhanced_tracer import EnhancedTracer as EnhancedTracer
     from codedag.api.filters import FunctionFilter as FunctionFilter
+    from codedag.api.migrator import PatchInjector as PatchInjector
+    from codedag.api.migrator import PipelineMigrator as PipelineMigrator
+    from codedag.api.migrator import UniversalWrapper as UniversalWrapper
+    from codedag.api.migrator import apply as apply
+    from codedag.api.migrator import create_custom_migrator as create_custom_migrator
     from codedag.api.monitors import MemoryProfiler as MemoryProfiler
     from codedag.api.monitors import PerformanceMonitor as PerformanceMonitor
     from codedag.api.run import Run as Run
@@ -38,6 +43,11 @@ _HOMES = {
     "PerformanceMonitor": "codedag.api.monitors",
     "ResourceMonitor": "codedag.experiment",
     "Timer": "codedag.experiment",
+    "PatchInjector": "codedag.api.migrator",
+    "PipelineMigrator": "codedag.api.migrator",
+    "UniversalWrapper": "codedag.api.migrator",
+    "apply": "codedag.api.migrator",
+    "create_custom_migrator": "codedag.api.migrator",
 }
 
 __all__ = [
@@ -48,12 +58,17 @@ __all__ = [
     "Graph",
     "MemoryProfiler",
     "MetricsLogger",
+    "PatchInjector",
     "PerformanceMonitor",
+    "PipelineMigrator",
     "Plan",
     "ResourceMonitor",
     "Run",
     "Timer",
+    "UniversalWrapper",
     "__version__",
+    "apply",
+    "create_custom_migrator",
     "load",
     "trace",
 ]
