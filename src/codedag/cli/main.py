@@ -19,6 +19,7 @@ COMMANDS = {
     "profile": "codedag.cli.profile",
     "view": "codedag.cli.view",
     "compare": "codedag.cli.compare",
+    "experiment": "codedag.cli.experiment",
     "doctor": "codedag.cli.doctor",
 }
 
