@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from codedag.api.monitors import PerformanceMonitor as PerformanceMonitor
     from codedag.api.run import Run as Run
     from codedag.api.tracing import trace as trace
+    from codedag.experiment import ExperimentMonitor as ExperimentMonitor
+    from codedag.experiment import MetricsLogger as MetricsLogger
+    from codedag.experiment import ResourceMonitor as ResourceMonitor
+    from codedag.experiment import Timer as Timer
     from codedag.instrument.selection import FilterConfig as FilterConfig
     from codedag.ir import Graph as Graph
     from codedag.ir import Plan as Plan
@@ -31,10 +35,14 @@ _HOMES = {
     "Plan": "codedag.ir",
     "Run": "codedag.api.run",
     "EnhancedTracer": "codedag.api.enhanced_tracer",
+    "ExperimentMonitor": "codedag.experiment",
     "FilterConfig": "codedag.instrument.selection",
     "FunctionFilter": "codedag.api.filters",
     "MemoryProfiler": "codedag.api.monitors",
+    "MetricsLogger": "codedag.experiment",
     "PerformanceMonitor": "codedag.api.monitors",
+    "ResourceMonitor": "codedag.experiment",
+    "Timer": "codedag.experiment",
     "PatchInjector": "codedag.api.migrator",
     "PipelineMigrator": "codedag.api.migrator",
     "UniversalWrapper": "codedag.api.migrator",
@@ -44,15 +52,19 @@ _HOMES = {
 
 __all__ = [
     "EnhancedTracer",
+    "ExperimentMonitor",
     "FilterConfig",
     "FunctionFilter",
     "Graph",
     "MemoryProfiler",
+    "MetricsLogger",
     "PatchInjector",
     "PerformanceMonitor",
     "PipelineMigrator",
     "Plan",
+    "ResourceMonitor",
     "Run",
+    "Timer",
     "UniversalWrapper",
     "__version__",
     "apply",

@@ -18,6 +18,8 @@ from functools import partial
 from typing import Any
 
 from codedag.autopilot import find
+from codedag.autopilot.repeats import Repeats
+from codedag.autopilot.widen import Widen
 from codedag.backends.effects import Effects
 from codedag.backends.proof import proven_here
 from codedag.backends.registry import EXACT
@@ -30,6 +32,7 @@ from codedag.migrate.chain import Chain
 from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.kernels import Shelf
+from codedag.migrate.remember import Memory, Prefix
 from codedag.migrate.substitute import Substitute
 from codedag.migrate.trial import Trial
 from codedag.trace.recorder import Recorder, Template, shown_path
@@ -87,6 +90,7 @@ class Pilot:
     plan: Plan | None = None
     recorder: Recorder = field(init=False)
     shelf: Shelf = field(init=False)
+    widen: Widen = field(init=False)
     applied: list[Applied] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -94,6 +98,7 @@ class Pilot:
     switched_at: float | None = None
     started_at: float = 0.0
     forked: int = 0
+    memory: Memory = field(default_factory=Memory)
     _effects: Effects = field(default_factory=Effects)
     _inbox: queue.Queue[Callable[[], None] | None] = field(default_factory=queue.Queue)
     _grown: dict[Function, int] = field(default_factory=dict)
@@ -104,6 +109,7 @@ class Pilot:
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
         self.shelf = Shelf(synchronous=self.synchronous)
+        self.widen = Widen(self.program, self.memory, self._later, self._widened, self._not_widened)
 
     # -- the life of a run
 
@@ -131,6 +137,7 @@ class Pilot:
     def stop(self) -> int:
         """Ends everything and puts every function back; the number of functions that had to be changed."""
         site_module.native.stop()
+        self.widen.restore()
         self._end_thread()
         self._thread, self._paused = None, False
         if self.plan is not None:
@@ -229,7 +236,8 @@ class Pilot:
 
     def _take_back(self, applied: Applied, indexes: Iterable[int]) -> None:
         """Takes a change out of the program's code once its trial has ended badly."""
-        attempt(self.program.retire, applied.path, applied.owner, indexes)
+        if not self.widen.covers(applied.path, applied.owner):
+            attempt(self.program.retire, applied.path, applied.owner, indexes)
 
     def _plan_function(self, path: str, owner: str) -> None:
         file = self.program.files[path]
@@ -241,7 +249,10 @@ class Pilot:
         for call in find.calls(file, owner, seen):
             if call.site not in taken:
                 self._apply_call(file, owner, call)
+        for prefix in find.prefixes(file, owner, seen, taken):
+            self._apply_prefix(file, owner, prefix)
         self.program.install(path, [owner])
+        self.widen.found(path, owner)
 
     def _apply_chain(
         self, file: InstrumentedFile, owner: str, links: tuple[ChainLink, ...], between: tuple[int, ...]
@@ -272,6 +283,13 @@ class Pilot:
         applied = Applied("substitute", file.path, owner, [call.site], names, trial, variant)
         self._switch(file, applied, change.variants())
 
+    def _apply_prefix(self, file: InstrumentedFile, owner: str, found: find.FoundPrefix) -> None:
+        trial = Trial(" ".join(found.names))
+        prefix = Prefix(found.links, trial, self.memory, Repeats(self.program).expected)
+        sites = [link.site.info.index for link in found.links]
+        applied = Applied("remember", file.path, owner, sites, list(found.names), trial, "kept in memory")
+        self._switch(file, applied, prefix.variants())
+
     def _may_substitute(self, substitution: Any) -> Any:
         if substitution.equivalence is not EXACT:
             return No(f"it is {substitution.equivalence.value}, not exact")
@@ -283,6 +301,17 @@ class Pilot:
         self.program.plan(file.path, applied.owner, variants)
         if self.switched_at is None:
             self.switched_at = time.perf_counter()
+
+    # -- items in several threads
+
+    def _widened(self, function: Function, trial: Trial, variant: str) -> None:
+        path, owner = function
+        first = self.program.files[path].sites_of(owner)[0].info.index
+        self.applied.append(Applied("widen", path, owner, [first], [owner], trial, variant))
+
+    def _not_widened(self, what: str, function: Function, reason: str) -> None:
+        path, owner = function
+        self.refused.append(Refused(f"{owner}: {what}", shown_path(path), reason))
 
     # -- replaying a plan
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from codedag.instrument import sites as site_module
+from codedag.instrument.ahead import Ahead, aheads
 from codedag.instrument.cache import Cache, Entry
 from codedag.instrument.compiled import Compiled, definitions
 from codedag.instrument.links import Link, links
@@ -104,6 +105,10 @@ class InstrumentedFile:
         tree = parsed(self.source, self.path)
         number(tree, self.path, self._compiled.copy())
         return links(tree, main=self.main)
+
+    def aheads(self) -> dict[str, Ahead]:
+        """What the source says of its functions about running them ahead of their turn."""
+        return aheads(self.source, self.path, self._compiled.copy())
 
     def owners(self) -> set[str]:
         """The functions (by qualified name; "" is the module) that have sites."""
