@@ -33,6 +33,7 @@ FIRST, UNSURE = 3, 6  # batches that are fetched both ways: always, and while th
 EVERY, RAREST = 40, 400  # batches per check later on, at first and after many without a difference
 SMALL_GAIN = 1.15
 FAILURES, PREPARED = 3, 25  # batches given up before the move is, and functions prepared on demand
+RETRIES, AGAIN = 2, 40  # how often it is tried again, and after how many batches (4 and 16 times as many)
 MOST_THREADS = 4
 FETCHER = "torch.utils.data._utils.fetch"
 
@@ -52,15 +53,16 @@ class Lane:
     is_ready: bool = False
     waiting: bool = False
     declined: str = ""
+    retry_at: int = 0  # the batch from which it is tried again after it was not faster: the machine may be less busy
     failures: int = 0
     prepared: int = 0
     batches: int = 0
+    tried: int = 0
     due_at: int = 0
     chance: random.Random = field(default_factory=lambda: random.Random(0))
 
     def due(self) -> bool:
         """Whether this batch is fetched both ways."""
-        self.batches += 1
         checked = self.trial.checked
         if checked < FIRST or (checked < UNSURE and self.trial.gain() < SMALL_GAIN):
             return True
@@ -136,7 +138,7 @@ class Widen:
         self.memory.paused = due  # what is compared is computed, both times
         batch = self._make(get, indices, lane.habit)
         started = time.perf_counter()
-        done = batch.run(self.threads)
+        done = attempt(batch.run, self.threads) is True  # items run on trial in there: what fails is ours
         seconds = time.perf_counter() - started
         if not done:
             self.memory.paused = False
@@ -159,6 +161,9 @@ class Widen:
         lane.trial.record(plain / len(data), seconds / len(data), verdict)
         if not lane.trial.active:
             lane.declined = lane.trial.reason
+            lane.tried += 1
+            if verdict and lane.tried <= RETRIES:
+                lane.retry_at = lane.batches + AGAIN * 4**lane.tried
             self._uncap()
 
     def _lane(self, fetcher: Any, indices: Any) -> Lane | None:
@@ -169,6 +174,9 @@ class Widen:
         lane = self.lanes.get(type(dataset))
         if lane is None:
             lane = self.lanes[type(dataset)] = self._new(dataset)
+        lane.batches += 1
+        if lane.retry_at and lane.batches >= lane.retry_at:
+            self._try_again(lane)
         if lane.declined or not fetcher.auto_collation or type(indices) is not list or len(indices) < 2:
             return None
         if hasattr(fetcher.dataset, "__getitems__") and not _is_subset(fetcher.dataset):
@@ -188,6 +196,12 @@ class Widen:
         elif self.threads < 2:
             self._decline(lane, "there is one core")
         return lane
+
+    def _try_again(self, lane: Lane) -> None:
+        lane.declined, lane.retry_at, lane.due_at = "", 0, 0
+        lane.trial = Trial(lane.trial.what)
+        self._cap()
+        self.begin(lane.root, lane.trial, f"{self.threads} threads")
 
     # -- preparing
 
