@@ -15,6 +15,8 @@ from codedag.ir.errors import DOCS, CodedagError
 COMMANDS = {
     "run": "codedag.cli.run",
     "trace": "codedag.cli.trace",
+    "plan": "codedag.cli.plan",
+    "explain": "codedag.cli.explain",
     "view": "codedag.cli.view",
     "doctor": "codedag.cli.doctor",
 }
