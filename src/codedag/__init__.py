@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from codedag.api.filters import FunctionFilter as FunctionFilter
     from codedag.api.monitors import MemoryProfiler as MemoryProfiler
     from codedag.api.monitors import PerformanceMonitor as PerformanceMonitor
+    from codedag.api.optimizer import GraphCoarsening as GraphCoarsening
+    from codedag.api.optimizer import IterativeOptimizer as IterativeOptimizer
+    from codedag.api.optimizer import KWayPartitioner as KWayPartitioner
+    from codedag.api.optimizer import OptimizerManager as OptimizerManager
+    from codedag.api.optimizer import Partition as Partition
     from codedag.api.run import Run as Run
     from codedag.api.tracing import trace as trace
     from codedag.instrument.selection import FilterConfig as FilterConfig
@@ -25,6 +30,11 @@ _HOMES = {
     "Graph": "codedag.ir",
     "Plan": "codedag.ir",
     "Run": "codedag.api.run",
+    "GraphCoarsening": "codedag.api.optimizer",
+    "IterativeOptimizer": "codedag.api.optimizer",
+    "KWayPartitioner": "codedag.api.optimizer",
+    "OptimizerManager": "codedag.api.optimizer",
+    "Partition": "codedag.api.optimizer",
     "EnhancedTracer": "codedag.api.enhanced_tracer",
     "FilterConfig": "codedag.instrument.selection",
     "FunctionFilter": "codedag.api.filters",
@@ -37,7 +47,12 @@ __all__ = [
     "FilterConfig",
     "FunctionFilter",
     "Graph",
+    "GraphCoarsening",
+    "IterativeOptimizer",
+    "KWayPartitioner",
     "MemoryProfiler",
+    "OptimizerManager",
+    "Partition",
     "PerformanceMonitor",
     "Plan",
     "Run",

@@ -58,6 +58,11 @@ class Context:
         """The bound that follows from the loads, and the prices of the resources that give it."""
         return self.model.prices(PRICE_ROUNDS)
 
+    @cached_property
+    def costs(self) -> array[int]:
+        """Ticks per op and PU."""
+        return ticks(self.model.costs)
+
     @property
     def groups(self) -> int:
         """How many resources take turns."""
@@ -146,7 +151,7 @@ def cpop(context: Context) -> Iterator[Candidate]:
     """The critical path on the one PU that runs it fastest, the rest by rank."""
     rank = ticks(context.model.rank(MEAN, 1.0))
     path = _critical_path(context.model, rank)
-    k, costs = context.problem.k, ticks(context.model.costs)
+    k, costs = context.problem.k, context.costs
     loads = [sum(costs[op * k + pu] for op in path) for pu in range(k)]
     pu = loads.index(min(loads))
     if loads[pu] >= NEVER:
