@@ -32,6 +32,7 @@ from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.kernels import Shelf
 from codedag.migrate.substitute import Substitute
 from codedag.migrate.trial import Trial
+from codedag.trace.events import Log
 from codedag.trace.recorder import Recorder, Template, shown_path
 
 OBSERVE = 40  # executions of one operation after which its function has been seen enough
@@ -90,6 +91,7 @@ class Pilot:
     applied: list[Applied] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    log: Log = field(default_factory=Log)
     watches: dict[Function, Watch] = field(default_factory=dict)
     switched_at: float | None = None
     started_at: float = 0.0
@@ -196,6 +198,7 @@ class Pilot:
             try:
                 job = self._inbox.get(timeout=TICK)
             except queue.Empty:
+                self.log.sample()
                 self._settle_scalar_functions()
                 continue
             if job is None:
