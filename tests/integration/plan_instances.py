@@ -40,7 +40,7 @@ def instance(seed: int) -> dict[str, Any]:
             {
                 "src": a,
                 "dst": b,
-                "latency_seconds": rng.choice([0.0, 0.05]),
+                "latency_seconds": rng.choice([0.01, 0.05]),  # at 0 a copy may take no time, and times tell no order
                 "bytes_per_second": rng.choice([10.0, 100.0]),
                 **({"shared": "bus"} if rng.random() < 0.4 else {}),
             }
@@ -185,12 +185,13 @@ def changed(made: dict[str, Any], found: dict[Item, Any], choice: dict[int, str]
 
 
 def _positions(made: dict[str, Any], found: dict[Item, Any]) -> dict[int, int]:
+    """The place of each operation in an order that respects the edges: by start, end and place in the list."""
+    listed = {item[1]: at for at, item in enumerate(found) if item[0] == "op"}
     left = {op: {a for a, b, _ in made["edges"] if b == op} for op in made["place"]}
     position: dict[int, int] = {}
     while left:
-        op = min(
-            (op for op, waits in left.items() if not waits - position.keys()), key=lambda o: (found["op", o][0], o)
-        )
+        ready = [op for op, waits in left.items() if not waits - position.keys()]
+        op = min(ready, key=lambda one: (*found["op", one], listed[one]))
         position[op] = len(position)
         del left[op]
     return position

@@ -4,7 +4,7 @@
 // What does not change with a choice: units, links, operations with their producers and an order that respects them.
 function instanceOf(data) {
   const machine = data.machine || { pus: [], links: [] };
-  const plan = data.plan, starts = new Map(plan.schedule.map(([op, start, end]) => [op, [start, end]]));
+  const plan = data.plan, starts = new Map(plan.schedule.map(([op, start, end], listed) => [op, [start, end, listed]]));
   const pus = new Map(machine.pus.map((pu) => [pu.name, { launch: pu.launch_seconds, turn: pu.resource == null ? `pu ${pu.name}` : `resource ${pu.resource}` }]));
   for (const [, pu] of plan.placement) if (!pus.has(pu)) pus.set(pu, { launch: 0, turn: `pu ${pu}` });
   const links = new Map();
@@ -12,8 +12,8 @@ function instanceOf(data) {
     turn: link.shared == null ? `link ${link.src}>${link.dst}` : `shared ${link.shared}` });
   const ops = new Map();
   for (const [op, pu] of plan.placement) if (starts.has(op)) {
-    const [start, end] = starts.get(op);
-    ops.set(op, { op, pu, start, end, seconds: end - start, nbytes: data.nbytes.get(op) || 0, scratch: data.scratch.get(op) || 0, producers: [], before: [], readers: [], place: 0 });
+    const [start, end, listed] = starts.get(op);
+    ops.set(op, { op, pu, start, end, listed, seconds: end - start, nbytes: data.nbytes.get(op) || 0, scratch: data.scratch.get(op) || 0, producers: [], before: [], readers: [], place: 0 });
   }
   for (const [src, dst, flow] of data.edges) if (ops.has(src) && ops.has(dst) && src !== dst) {
     (flow ? ops.get(dst).producers : ops.get(dst).before).push(src);
@@ -23,9 +23,10 @@ function instanceOf(data) {
   return { pus, links, ops, transfers: plan.transfers };
 }
 
-// Numbers the operations in an order that respects the edges, by start and then by id where it may.
+// Numbers the operations in an order that respects the edges: by start and end, and as they are listed where these are
+// the same, since what takes no time may come before or after.
 function orderPlaces(ops) {
-  const waiting = new Map(), ready = new Heap((a, b) => a.start - b.start || a.op - b.op);
+  const waiting = new Map(), ready = new Heap((a, b) => a.start - b.start || a.end - b.end || a.listed - b.listed);
   for (const one of ops.values()) {
     waiting.set(one.op, one.producers.length + one.before.length);
     if (!waiting.get(one.op)) ready.push(one);
