@@ -36,6 +36,7 @@ from codedag.migrate.kernels import Shelf
 from codedag.migrate.remember import Memory, Prefix
 from codedag.migrate.substitute import Substitute
 from codedag.migrate.trial import Trial
+from codedag.trace.events import Log
 from codedag.trace.recorder import Recorder, Template, shown_path
 
 OBSERVE = 40  # executions of one operation after which its function has been seen enough
@@ -98,6 +99,7 @@ class Pilot:
     applied: list[Applied] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    log: Log = field(default_factory=Log)
     watches: dict[Function, Watch] = field(default_factory=dict)
     switched_at: float | None = None
     started_at: float = 0.0
@@ -269,6 +271,7 @@ class Pilot:
 
     def _look_around(self) -> None:
         """What is done now and then: functions without data are left alone, and processes hear of each other."""
+        self.log.sample()
         self._settle_scalar_functions()
         attempt(self.team.look)
 
