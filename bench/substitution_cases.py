@@ -174,7 +174,21 @@ SLOPES = (("float32 1", floats("float32", 1)), ("float64 2", floats("float64", 2
 LOOKUP = ("linear", {"order": 1}), ("nearest", {"order": 0}), ("cubic", {})
 FITTING = (("224", picture("RGB", (100, 100))), ("bilinear", picture("RGB", (150, 80), 2)))
 
+DESIGNS: dict[str, tuple[Any, ...]] = {
+    "butter": (4, 0.2),
+    "cheby1": (4, 1, 0.2),
+    "cheby2": (4, 40, 0.2),
+    "ellip": (4, 1, 40, 0.2),
+    "firwin": (101, 0.2),
+}
+
 CASES: dict[str, tuple[Case, ...]] = {
+    **{f"scipy.signal.{name}": (("low", fixed(*arguments)),) for name, arguments in DESIGNS.items()},
+    "scipy.signal.lfilter_zi": (("2", fixed(np.array([0.1, 0.2, 0.1]), np.array([1.0, -0.9, 0.3]))),),
+    "librosa.stft": (("2048", sound()), ("512", sound(n_fft=512, hop_length=160))),
+    "librosa.feature.mfcc": (("20", sound("y")), ("13 of 40", sound("y", n_mfcc=13, n_mels=40, n_fft=512))),
+    "librosa.feature.zero_crossing_rate": (("2048", sound()),),
+    "librosa.filters.chroma": (("2048", fixed(sr=22050, n_fft=2048)),),
     "PIL.Image.Image.resize": (
         ("RGB 224", picture("RGB", (224, 224), 2)),
         ("RGB bicubic", picture("RGB", (160, 120))),
