@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import time
@@ -17,11 +18,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import cv2
-import numpy as np
-from substitution_cases import CASES
+for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[threads] = "1"  # read when the libraries below are loaded
 
-from codedag.backends.registry import Substitution, all_substitutions
+import cv2  # noqa: E402
+import numpy as np  # noqa: E402
+from substitution_cases import CASES  # noqa: E402
+
+from codedag.backends.registry import Substitution, all_substitutions  # noqa: E402
 
 SIZES = ((128, 128), (224, 224), (480, 640))
 SMALLEST = ((32, 32), (64, 64), (128, 128))

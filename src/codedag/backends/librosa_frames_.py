@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from codedag.backends import librosa_calls, librosa_frames_calls
+from codedag.backends.frames import other_library, spectrum, window_of
 from codedag.backends.librosa_ import LIBROSA, NUMPY, Array, _sound, melspectrogram
 from codedag.backends.reasons import answer, is_number
 from codedag.backends.registry import EXACT, ULP, Call, substitutes
@@ -17,8 +18,7 @@ from codedag.ir.verdict import No, Verdict
 
 SCIPY = "scipy>=1.11"
 LONGEST = 1 << 20  # samples
-CHUNK = 32  # frames that are transformed at once: they stay in the processor's cache
-_windows, _chroma = Remembered(), Remembered()
+_chroma = Remembered()
 
 
 @substitutes("librosa.stft", into="scipy", gives=EXACT, needs=SCIPY, source_needs=LIBROSA)
@@ -35,7 +35,7 @@ def stft(
     out: Any = None,
 ) -> Array:
     """The spectrum of each frame: the same transform in double precision, over frames that lie in order."""
-    return _spectrum(y, n_fft, hop_length or n_fft // 4, _window(window, n_fft))
+    return spectrum(y, n_fft, hop_length or n_fft // 4, window_of(window, n_fft))
 
 
 @substitutes("librosa.stft", into="scipy.fft", gives=ULP, needs=SCIPY, source_needs=LIBROSA)
@@ -52,25 +52,7 @@ def stft_single(
     out: Any = None,
 ) -> Array:
     """The spectrum of each frame in the precision of the sound."""
-    return _spectrum(y, n_fft, hop_length or n_fft // 4, _window(window, n_fft).astype(y.dtype))
-
-
-def _window(name: str, length: int) -> Array:
-    from librosa import filters
-
-    make = lambda: filters.get_window(name, length, fftbins=True)  # noqa: E731
-    return _windows.shared(exact_key(name, length), make)
-
-
-def _spectrum(sound: Array, length: int, step: int, window: Array) -> Array:
-    import scipy.fft
-
-    frames = np.lib.stride_tricks.sliding_window_view(np.pad(sound, length // 2), length)[::step]
-    result = np.empty((1 + length // 2, len(frames)), np.result_type(sound.dtype, np.complex64), order="F")
-    turned = result.T
-    for first in range(0, len(frames), CHUNK):
-        turned[first : first + CHUNK] = scipy.fft.rfft(frames[first : first + CHUNK] * window, axis=-1)
-    return result
+    return spectrum(y, n_fft, hop_length or n_fft // 4, window_of(window, n_fft).astype(y.dtype))
 
 
 @stft.guard
@@ -81,7 +63,7 @@ def _(call: Any) -> Verdict:
         return No("odd frames, a dtype or an output is given")
     if type(call.pad_mode) is not str or call.pad_mode != "constant" or call.window not in WINDOWS:
         return No("another border, or not a window by name")
-    return answer(_sound(call.y) or _frames(call) or _library())
+    return answer(_sound(call.y) or _frames(call) or other_library())
 
 
 def _frames(call: Any) -> str:
@@ -89,14 +71,6 @@ def _frames(call: Any) -> str:
         return "frames longer than the sound, or odd"
     plain = call.hop_length is None or (type(call.hop_length) is int and 1 <= call.hop_length <= call.n_fft)
     return "" if plain and call.y.size / (call.hop_length or 64) < LONGEST / 64 else "an odd step"
-
-
-def _library() -> str:
-    """Librosa lets its user choose another library for transforms."""
-    import librosa
-    import scipy.fft
-
-    return "" if librosa.get_fftlib() is scipy.fft else "another library for transforms was chosen"
 
 
 @stft.calls
