@@ -16,6 +16,7 @@ COMMANDS = {
     "run": "codedag.cli.run",
     "trace": "codedag.cli.trace",
     "view": "codedag.cli.view",
+    "compare": "codedag.cli.compare",
     "doctor": "codedag.cli.doctor",
 }
 
