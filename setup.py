@@ -24,6 +24,9 @@ class BuildOrSayWhyNot(build_ext):
 
 FLAGS = [] if sys.platform == "win32" else ["-O2", "-std=c11"]
 GATHERER = ["_gather.c", "gather_names.c", "gather_values.c", "gather_flow.c", "gather_tables.c"]
+# Kernels that must round as libraries do: no product and sum are contracted into one operation.
+EXACT_FLAGS = [] if sys.platform == "win32" else ["-O3", "-std=gnu11", "-ffp-contract=off"]
+PIXELS = ["_pixels.c", "pixels_resample.c", "pixels_turn.c", "pixels_affine.c"]
 
 setup(
     ext_modules=[
@@ -44,7 +47,15 @@ setup(
             extra_compile_args=FLAGS,
             optional=True,
         ),
+        Extension(
+            "codedag.backends._pixels",
+            [f"src/codedag/backends/{name}" for name in PIXELS],
+            depends=["src/codedag/backends/pixels.h"],
+            extra_compile_args=EXACT_FLAGS,
+            optional=True,
+        ),
         Extension("codedag.migrate._patch", ["src/codedag/migrate/_patch.c"], extra_compile_args=FLAGS, optional=True),
+        Extension("codedag.migrate._order", ["src/codedag/migrate/_order.c"], extra_compile_args=FLAGS, optional=True),
     ],
     cmdclass={"build_ext": BuildOrSayWhyNot},
 )

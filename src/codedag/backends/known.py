@@ -80,15 +80,15 @@ def learn() -> None:
     now = (len(sys.modules), next(reversed(sys.modules)))
     if now == _seen:
         return
-    _seen = now
     for name, teach in list(_waiting.items()):
         module = sys.modules.get(name)
         if module is not None and _is_whole(module):
-            del _waiting[name]
             teach(_table, module)
+            _waiting.pop(name, None)
     for package, (names, facts) in _PACKAGES.items():
         if package in sys.modules:
             _table.functions_in(package, names, **facts)
+    _seen = now  # last: another thread that asks meanwhile learns for itself
 
 
 def _is_whole(module: types.ModuleType) -> bool:
