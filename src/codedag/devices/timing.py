@@ -11,7 +11,7 @@ from codedag.devices.families import Found
 SIZES = (64, 4 << 10, 64 << 10, 1 << 20, 16 << 20)
 LEAST_SECONDS = 0.02  # spent on one figure
 SAME = 8.0  # what is copied takes far more than so many times as long for so many more bytes
-MATRIX = 512  # large enough for all units of a processor, and done before the scheduler comes by
+MATRICES = (64, 512)  # one that libraries do on one thread, which a busy machine hardly slows, and one for all threads
 LEVELS = (16 << 10, 128 << 10, 1 << 20, 8 << 20, 128 << 20)  # the last is beyond the caches of most processors
 
 
@@ -88,7 +88,7 @@ def peaks_of(found: Found) -> dict[str, Any]:
     """The most operations and the most bytes per second that this PU was seen to reach, in memory and in its caches."""
     peaks: dict[str, Any] = {}
     if found.multiply is not None:
-        peaks["flop_per_second"] = 2.0 * MATRIX**3 / best_of(found.multiply(MATRIX), 0.3)
+        peaks["flop_per_second"] = max(2.0 * side**3 / best_of(found.multiply(side), 0.2) for side in MATRICES)
     if found.copy is not None:
         levels = [{"nbytes": size, "seconds": best_of(found.copy(size // 2), 0.05)} for size in LEVELS]
         peaks["stream_levels"] = levels

@@ -47,6 +47,7 @@ class Profiled:
     measured: int
     peak: Peak | None
     notes: list[str] = field(default_factory=list)
+    interrupted: bool = False
 
 
 def profile(path: str | Path, settings: Settings, told: Told = lambda done, at: None) -> Profiled:
@@ -85,7 +86,18 @@ def _profiled(
     views = {row.op for row in costs.rows if row.roofline and row.pu == "cpu" and row.roofline.moved_nbytes == 0}
     cells = sum(len(contest.cells) for contest in contests.values())
     notes = _notes(contests.values(), machine, pus)
-    return Profiled(run, costs, machine, cells, profiler.measured, peak_of(run.graph, scratch, views), notes)
+    if profiler.interrupted:
+        notes.insert(0, "interrupted: what was measured so far is kept")
+    return Profiled(
+        run,
+        costs,
+        machine,
+        cells,
+        profiler.measured,
+        peak_of(run.graph, scratch, views),
+        notes,
+        profiler.interrupted,
+    )
 
 
 def _need_fresh(samples: Samples) -> None:
