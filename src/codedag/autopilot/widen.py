@@ -24,7 +24,7 @@ from codedag.instrument.sites import CALL, VARIANT, SiteInfo, make, native
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.later import Watch
-from codedag.migrate.remember import Memory
+from codedag.migrate.memory import Memory
 from codedag.migrate.trial import Trial
 
 if TYPE_CHECKING:
