@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from codedag.api.monitors import PerformanceMonitor as PerformanceMonitor
     from codedag.api.run import Run as Run
     from codedag.api.tracing import trace as trace
+    from codedag.api.visualizer import GraphvizDataflowVisualizer as GraphvizDataflowVisualizer
     from codedag.experiment import ExperimentMonitor as ExperimentMonitor
     from codedag.experiment import MetricsLogger as MetricsLogger
     from codedag.experiment import ResourceMonitor as ResourceMonitor
@@ -38,6 +39,7 @@ _HOMES = {
     "ExperimentMonitor": "codedag.experiment",
     "FilterConfig": "codedag.instrument.selection",
     "FunctionFilter": "codedag.api.filters",
+    "GraphvizDataflowVisualizer": "codedag.api.visualizer",
     "MemoryProfiler": "codedag.api.monitors",
     "MetricsLogger": "codedag.experiment",
     "PerformanceMonitor": "codedag.api.monitors",
@@ -56,6 +58,7 @@ __all__ = [
     "FilterConfig",
     "FunctionFilter",
     "Graph",
+    "GraphvizDataflowVisualizer",
     "MemoryProfiler",
     "MetricsLogger",
     "PatchInjector",
@@ -91,6 +94,13 @@ def _trace(*args: object, **keywords: object) -> object:
 
     face = importlib.import_module("codedag.api.tracing").trace
     return face(*args, **keywords)
+
+
+def load_ipython_extension(shell: object) -> None:
+    """What `%load_ext codedag` calls: the cell magic `%%codedag` is there from now on."""
+    import importlib
+
+    importlib.import_module("codedag.plugins.notebook").load(shell)
 
 
 def __dir__() -> list[str]:

@@ -358,3 +358,47 @@ def test_check_says_what_is_missing(tmp_path, engine):
     assert "virtual environments are used" in none["docker"]["detail"]
     assert "missing  docker" in _codedag("check", cwd=tmp_path, PATH=str(tmp_path)).stdout
     assert "no Docker engine" in _codedag("build", cwd=tmp_path, code=2, PATH=str(tmp_path)).stderr
+
+
+@pytest.mark.filterwarnings("ignore")  # of MLflow's own libraries
+def test_an_experiment_goes_to_a_real_mlflow_store(tmp_path, monkeypatch):
+    pytest.importorskip("mlflow", reason="mlflow is an extra of its own and is not installed")
+    from mlflow.tracking import MlflowClient
+
+    from codedag.experiment import ExperimentMonitor
+    from codedag.plugins.mlflow_logger import log_to_mlflow
+
+    monitor = ExperimentMonitor("birds", tmp_path / "results")
+    for mode in ("baseline", "optimization"):
+        monitor.start_mode(mode, config={"epochs": 2, "model": {"rate": 0.1}})
+        for batch in range(3):
+            monitor.start_batch()
+            monitor.end_batch()
+            monitor.log_loss(0, batch, 1.0 / (batch + 1))
+        monitor.log_loss(0, 3, float("nan"))
+        monitor.stop_mode()
+    store = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    monkeypatch.chdir(tmp_path)  # where MLflow keeps artefacts of such a store
+    runs = log_to_mlflow(monitor, store)
+    client = MlflowClient(store)
+    for run, mode in zip(runs, monitor.modes, strict=True):
+        found = client.get_run(run)
+        assert found.info.status == "FINISHED"
+        assert found.data.tags["mode"] == mode
+        assert found.data.params == {"epochs": "2", "model.rate": "0.1"}
+        losses = client.get_metric_history(run, "loss")
+        assert [(each.step, each.value) for each in losses] == [(0, 1.0), (1, 0.5), (2, pytest.approx(1 / 3))]
+        assert len(client.get_metric_history(run, "batch_time")) == 3
+        assert found.data.metrics["summary.total_time"] == pytest.approx(
+            monitor.results()["modes"][mode]["summary"]["total_time"]
+        )
+        assert client.get_metric_history(run, "cpu_percent")
+
+
+def test_without_mlflow_the_error_names_it(tmp_path, monkeypatch):
+    from codedag.experiment import ExperimentMonitor
+    from codedag.plugins import mlflow_logger
+
+    monkeypatch.setattr(mlflow_logger, "find_spec", lambda name: None)
+    with pytest.raises(mlflow_logger.MissingPackage, match="mlflow"):
+        mlflow_logger.log_to_mlflow(ExperimentMonitor("x", tmp_path))

@@ -1,0 +1,1 @@
+"""What other tools load: notebooks, MLflow, pytest."""
