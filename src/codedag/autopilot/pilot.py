@@ -7,7 +7,6 @@ being observed.  The program never waits for any of this.
 
 from __future__ import annotations
 
-import os
 import queue
 import sys
 import threading
@@ -19,6 +18,8 @@ from typing import Any
 
 from codedag.autopilot import find
 from codedag.autopilot.repeats import Repeats
+from codedag.autopilot.shares import Proven
+from codedag.autopilot.team import Team
 from codedag.autopilot.widen import Widen
 from codedag.backends.effects import Effects
 from codedag.backends.proof import proven_here
@@ -40,9 +41,11 @@ from codedag.trace.recorder import Recorder, Template, shown_path
 OBSERVE = 40  # executions of one operation after which its function has been seen enough
 FEW, LONG = 6, 1.5  # or this many, if they took so many seconds
 SCALAR = 5_000  # executions without data after which a function is left alone
-TICK = 0.2  # seconds between looks at functions that move no data
+TICK = 0.2  # seconds between looks at functions that move no data, and at what workers have proven
+PATIENCE = 1.0  # seconds that a fork waits for planning to reach a safe point
 
 Function = tuple[str, str]  # file and qualified name
+_ANOTHER_VERSION = "the plan was made for another version of this file"
 
 
 @dataclass(slots=True)
@@ -78,6 +81,7 @@ class Watch:
 
     started: float
     ended: float | None = None
+    seen: dict[int, int] = field(default_factory=dict)  # how often each of its sites moved data
 
 
 @dataclass(slots=True)
@@ -99,27 +103,34 @@ class Pilot:
     started_at: float = 0.0
     forked: int = 0
     memory: Memory = field(default_factory=Memory)
+    team: Team = field(init=False)
+    known: list[Proven] = field(default_factory=list)  # proven elsewhere: made as soon as their file is loaded
     _effects: Effects = field(default_factory=Effects)
     _inbox: queue.Queue[Callable[[], None] | None] = field(default_factory=queue.Queue)
     _grown: dict[Function, int] = field(default_factory=dict)
     _thread: threading.Thread | None = None
     _paused: bool = False
-    _pid: int = field(default_factory=os.getpid)
+    _working: threading.Lock = field(default_factory=threading.Lock)  # held while something is being planned
+    _forking: bool = False
+    unplanned: list[Function] = field(default_factory=list)  # settled, and their planning has not ended
 
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
         self.shelf = Shelf(synchronous=self.synchronous)
-        self.widen = Widen(self.program, self.memory, self._later, self._widened, self._not_widened)
+        self.widen = Widen(self.program, self.memory, self.later, self._widened, self._not_widened)
+        self.team = Team(self)
 
     # -- the life of a run
 
     def start(self) -> None:
         """Begins to observe (or, with a plan, to apply it) and starts the planning thread."""
         self.started_at = time.perf_counter()
-        os.register_at_fork(after_in_child=self._in_child, before=self._before_fork)
+        self.team.start()
         if self.plan is not None:
             self.program.prepare = self._from_plan
             return
+        if self.known:
+            self.program.begin = self._from_known
         site_module.native.start(self.recorder, self.program.names)
         self._start_thread()
 
@@ -138,6 +149,7 @@ class Pilot:
         """Ends everything and puts every function back; the number of functions that had to be changed."""
         site_module.native.stop()
         self.widen.restore()
+        self.team.stop()
         self._end_thread()
         self._thread, self._paused = None, False
         if self.plan is not None:
@@ -146,30 +158,73 @@ class Pilot:
                 if move.file not in loaded:
                     where = f"{move.file}:{move.line}"
                     self.refused.append(Refused(f"{move.kind} of the plan", where, "the program has no such file"))
+        self.notes += self.team.conclude()
         failure = site_module.native.failure()
-        if self.forked:
-            self.notes.append(
-                f"{self.forked} forked processes were not observed; they ran what was switched before them"
-            )
         if failure:
             self.notes.append(f"observation ended early: {failure}")
         return self.program.restore()
 
-    def owns_this_process(self) -> bool:
-        """Whether this is the process that the pilot started in, not a fork of it."""
-        return os.getpid() == self._pid
+    # -- forks (what they mean for the changes is told by the team)
 
-    def _before_fork(self) -> None:
+    def pause(self) -> None:
+        """Brings planning to a safe point before a fork."""
         self.forked += 1
+        if self._thread is threading.current_thread():
+            return
         # From 3.12 on Python warns the program about a fork with threads, and this thread is ours.  It starts again
         # with the next operation: Python 3.13 counts the threads when everything after the fork is done.
-        if sys.version_info >= (3, 12) and self._thread is not threading.current_thread():
+        if sys.version_info >= (3, 12):
             self._end_thread()
+        self._forking = self._working.acquire(timeout=PATIENCE)
 
-    def _in_child(self) -> None:
-        """A forked worker keeps what is already switched and is not observed."""
-        site_module.native.stop()
-        self._thread, self._paused = None, False
+    def resume(self) -> None:
+        """Goes on planning in the process that forked."""
+        if self._forking:
+            self._forking = False
+            self._working.release()
+
+    def begin_anew(self) -> tuple[int, int]:
+        """Goes on in a process that was just forked, where nothing of the parent's threads is left.
+
+        Returns how many chains of sites and templates are the parent's.
+        """
+        self._inbox, self._working, self._forking = queue.Queue(), threading.Lock(), False
+        self.program.fresh_lock()
+        self.memory.paused = True  # what a worker keeps is gone with it, and each would keep its own
+        self._thread, self._paused = None, True
+        self.refused = []
+        for applied in self.applied:
+            applied.trial.renew()
+        self.watches = {function: watch for function, watch in self.watches.items() if watch.ended is not None}
+        for function in self.unplanned:
+            self._inbox.put(partial(self._try_to_plan, function))
+        known: tuple[int, int] = self.recorder.gatherer.rebase()
+        return known
+
+    def tick(self) -> None:
+        """Looks around now and then from now on, also if nothing is observed."""
+        if self._thread is None:
+            self._start_thread()
+
+    def take_over(self, file: InstrumentedFile, moves: Iterable[Proven], settled: Iterable[str]) -> None:
+        """Makes changes that were proven elsewhere, and ends observing functions of which nothing more is to learn."""
+        owners = set(settled)
+        for move in moves:
+            done = attempt(self._replay, file, move)
+            if isinstance(done, Failed):
+                self.refused.append(Refused(f"{move.kind} of a worker", shown_path(file.path), done.reason))
+            else:
+                owners.add(move.function)
+        for owner in owners:
+            watch = self.watches.setdefault((file.path, owner), Watch(time.perf_counter()))
+            watch.ended = watch.ended or time.perf_counter()
+            self.program.settle(file.path, owner)
+        if owners:
+            self.program.install(file.path, owners)
+
+    def settings(self) -> dict[str, Any]:
+        """What was asked of this pilot, for that of another process."""
+        return {"observe_only": self.observe_only, "synchronous": self.synchronous, "plan": self.plan}
 
     # -- observing (called for every recorded operation: keep it short)
 
@@ -180,16 +235,19 @@ class Pilot:
         watch = self.watches.get((info.file, info.owner))
         if watch is None:
             watch = self.watches[info.file, info.owner] = Watch(time.perf_counter() - template.total_ns / 1e9)
+        # by site too: once an enclosing function is settled, the same operation has another context and counts anew
+        seen = watch.seen[info.index] = watch.seen.get(info.index, 0) + 1
         if template.count < FEW or watch.ended is not None or self.observe_only:
             return
         now = time.perf_counter()
-        if template.count >= OBSERVE or now - watch.started > LONG:
+        if template.count >= OBSERVE or seen >= OBSERVE or now - watch.started > LONG:
             watch.ended = now
+            self.unplanned.append((info.file, info.owner))
             self.program.settle(info.file, info.owner)
             self.recorder.freeze_around(info.file, info.owner)
-            self._later(partial(self._try_to_plan, (info.file, info.owner)))
+            self.later(partial(self._try_to_plan, (info.file, info.owner)))
 
-    def _later(self, job: Callable[[], None]) -> None:
+    def later(self, job: Callable[[], None]) -> None:
         """Has a job done by the background thread, or at once."""
         if self.synchronous or self._thread is None:
             job()
@@ -203,16 +261,23 @@ class Pilot:
             try:
                 job = self._inbox.get(timeout=TICK)
             except queue.Empty:
-                self._settle_scalar_functions()
-                continue
+                job = self._look_around
             if job is None:
                 return
-            job()
+            with self._working:
+                job()
+
+    def _look_around(self) -> None:
+        """What is done now and then: functions without data are left alone, and processes hear of each other."""
+        self._settle_scalar_functions()
+        attempt(self.team.look)
 
     def _try_to_plan(self, function: Function) -> None:
         planned = attempt(self._plan_function, *function)
         if isinstance(planned, Failed):
             self.refused.append(Refused("planning", f"{shown_path(function[0])} {function[1]}", planned.reason))
+        if function in self.unplanned:
+            self.unplanned.remove(function)
 
     def _settle_scalar_functions(self) -> None:
         """Functions that only juggle numbers get their plain code back: there is nothing in them to see."""
@@ -297,7 +362,7 @@ class Pilot:
 
     def _switch(self, file: InstrumentedFile, applied: Applied, variants: dict[int, Any]) -> None:
         self.applied.append(applied)
-        applied.trial.on_stop = partial(self._later, partial(self._take_back, applied, list(variants)))
+        applied.trial.on_stop = partial(self.later, partial(self._take_back, applied, list(variants)))
         self.program.plan(file.path, applied.owner, variants)
         if self.switched_at is None:
             self.switched_at = time.perf_counter()
@@ -312,6 +377,26 @@ class Pilot:
     def _not_widened(self, what: str, function: Function, reason: str) -> None:
         path, owner = function
         self.refused.append(Refused(f"{owner}: {what}", shown_path(path), reason))
+
+    # -- making changes that were proven elsewhere
+
+    def _from_known(self, file: InstrumentedFile) -> set[str]:
+        """Makes the changes that are known for a file as it is loaded; the functions that need not be observed."""
+        settled: set[str] = set()
+        for move in self.known:
+            if move.file != file.path:
+                continue
+            if move.sha256 != file.sha256:
+                where = f"{shown_path(move.file)} {move.function}"
+                self.refused.append(Refused(f"{move.kind} of an earlier run", where, _ANOTHER_VERSION))
+                continue
+            done = attempt(self._replay, file, move)
+            if isinstance(done, Failed):
+                where = f"{shown_path(move.file)} {move.function}"
+                self.refused.append(Refused(f"{move.kind} of an earlier run", where, done.reason))
+            else:
+                settled.add(move.function)
+        return settled
 
     # -- replaying a plan
 
@@ -328,7 +413,7 @@ class Pilot:
                     Refused(
                         f"{move.kind} of the plan",
                         f"{move.file}:{move.line}",
-                        "the plan was made for another version of this file",
+                        _ANOTHER_VERSION,
                     )
                 )
             return set()
@@ -338,12 +423,18 @@ class Pilot:
                 self.refused.append(Refused(f"{move.kind} of the plan", f"{move.file}:{move.line}", done.reason))
         return {index for info in file.infos if file.sites[info.index].variant is not None for index in (info.index,)}
 
-    def _replay(self, file: InstrumentedFile, move: Move) -> None:
+    def _replay(self, file: InstrumentedFile, move: Move | Proven) -> None:
         if move.kind == "substitute":
             from codedag.backends.registry import find as substitutes
 
             for substitution in substitutes(move.chain[0])[:1]:
                 self._apply_call(file, move.function, find.FoundCall(move.sites[0], substitution))
+            return
+        if move.kind == "widen":
+            self.widen.expect(file.path, move.function)
+            return
+        if move.kind == "remember":
+            self._apply_prefix(file, move.function, find.prefix_at(file, move.sites, move.chain))
             return
         operand = {(link.source, link.target): link.operand for link in file.links}
         places = [None, *(operand[pair] for pair in zip(move.sites, move.sites[1:], strict=False))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from time import perf_counter
 
 from codedag.autopilot.outcome import Outcome, conclude
 from codedag.autopilot.pilot import Pilot
+from codedag.autopilot.workers import Crew
 from codedag.devices.inventory import this_machine
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
@@ -42,12 +44,15 @@ def run(target: Target, keeper: Keeper, *, observe_only: bool = False, plan: Pla
     program = Program([target.root()])
     at_once = os.environ.get("CODEDAG_SYNCHRONOUS", "") not in ("", "0")
     pilot = Pilot(program, observe_only=observe_only, synchronous=at_once, plan=plan)
+    pilot.team.crew = Crew(None if keeper.broken else keeper.path / "workers")
+    pilot.team.crew.prepare()
     around = ExitStack()
     around.enter_context(importing(program))
     pilot.start()
     ending = launch.run(target, lambda path, source: program.load(path, source, main=True))
     ended = perf_counter()
     if getpid() != process:
+        after(pilot.team.end_worker)
         after(around.close)
         return Finished(ending, None, keeper, pilot, forked=True)
     done = after(_finished, keeper, pilot, around, ending, ended)
@@ -62,6 +67,8 @@ def _finished(keeper: Keeper, pilot: Pilot, around: ExitStack, ending: Ending, e
     keeper.left("the report could not be made", outcome)
     if not isinstance(outcome, Failed):
         _keep(keeper, outcome)
+    if not keeper.broken and pilot.team.crew.folder is not None:
+        after(shutil.rmtree, pilot.team.crew.folder, ignore_errors=True)
     keeper.end("ok" if ending.code == 0 else "failed", ending.code)
     if isinstance(outcome, Failed):
         return Finished(ending, None, keeper, pilot, outcome.reason)

@@ -1,1 +1,1 @@
-"""What other tools load: notebooks, MLflow, pytest."""
+"""Faces towards other tools: pytest, notebooks, MLflow."""
