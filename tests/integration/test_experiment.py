@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from codedag.cli.main import cli
 from codedag.experiment import environment, folder
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -354,6 +357,27 @@ def test_check_says_what_is_missing(tmp_path, engine):
     assert "virtual environments are used" in none["docker"]["detail"]
     assert "missing  docker" in _codedag("check", cwd=tmp_path, PATH=str(tmp_path)).stdout
     assert "no Docker engine" in _codedag("build", cwd=tmp_path, code=2, PATH=str(tmp_path)).stderr
+
+
+def test_the_page_about_experiments_runs(tmp_path):
+    """Every block of Python in docs/experiments.md, one after the other, as one script."""
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "experiments.md").read_text(), re.M | re.S)
+    assert len(blocks) == 2
+    (tmp_path / "page.py").write_text("\n".join(blocks))
+    _python("page.py", cwd=tmp_path)
+    assert _results(tmp_path / "results", "birds")["modes"]["baseline"]["metrics"]["losses"][0] == [0, 0, 1.0]
+
+
+@pytest.mark.parametrize("page", ["docs/experiments.md", "README.zh-CN.md"])
+def test_every_command_and_option_on_the_page_is_there(page):
+    """Commands of the pages, asked for their help: names and options must exist."""
+    commands = re.findall(r"^    codedag ((?:experiment )?[a-z]+)(.*)$", (ROOT / page).read_text(), re.M)
+    assert len(commands) >= 6
+    for command, rest in commands:
+        shown = CliRunner().invoke(cli, [*command.split(), "--help"])
+        assert shown.exit_code == 0, command
+        ours = rest.partition(".py")[0]
+        assert all(option in shown.output for option in re.findall(r"(?<=\s)--[a-z-]+", ours)), (command, rest)
 
 
 @pytest.mark.filterwarnings("ignore")  # of MLflow's own libraries

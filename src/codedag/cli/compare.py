@@ -80,12 +80,16 @@ def _of_run(path: Path, plan: Path | None, files: tuple[str, ...], timeout: floa
 
 def _lines(found: Comparison) -> list[str]:
     """The comparison as text: the verdict first."""
+    from codedag.view.text import size_text
+
     kinds = {True: "equal", False: "DIFFERENT", None: "not comparable"}
-    plain, optimised = (min(run.seconds for run in runs) for runs in (found.plain, found.optimised))
+    both = (found.plain, found.optimised)
+    plain, optimised = (min(run.seconds for run in runs) for runs in both)
+    peaks = [size_text(max(run.peak_nbytes for run in runs)) for runs in both]
     return [
         f"{join(found.subject.argv)}: {len(found.plain)} rounds, interleaved, order drawn with seed {found.seed}",
         f"time: {found.wall} ({found.wall.verdict}); best run {plain:.2f} s plain, {optimised:.2f} s optimised",
-        f"CPU time: {found.cpu}",
+        f"CPU time: {found.cpu}; peak memory {peaks[0]} plain, {peaks[1]} optimised",
         f"results: {'identical' if found.is_identical else 'DIFFERENT'} in all that can be compared",
         *(f"  {each.what}: {kinds[each.equal]}{_counted(each.compared, each.detail)}" for each in found.same),
         *(f"changed: {change['where']} {change['what']}" for change in found.changes),

@@ -96,6 +96,7 @@ class Comparison:
             "cpu_ratio": {**cpu, "confidence": 0.95},
             "baseline_spread": self.spread,
             "seconds": {name: [run.seconds for run in runs] for name, runs in self._runs()},
+            "peak_nbytes": {name: max(run.peak_nbytes for run in runs) for name, runs in self._runs()},
             "cpu_seconds": {name: [run.cpu_seconds for run in runs] for name, runs in self._runs()},
             "changes": self.changes,
             "notes": self.notes,
