@@ -6,12 +6,12 @@ import math
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from codedag.backends.elementwise import MAP, PACK, role_of
-from codedag.backends.registry import Substitution, find
+from codedag.backends.registry import EXACT, Equivalence, Substitution, find
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import CALL
 from codedag.migrate.chain import SMALLEST
@@ -139,11 +139,22 @@ def reads_files(name: str) -> bool:
     return row is not None and row[0].effect is Effect.READS and bool(row[0].files)
 
 
-def calls(file: InstrumentedFile, owner: str, templates: list[Template]) -> list[FoundCall]:
-    """The calls of one function for which the registry has a substitute."""
+def calls(
+    file: InstrumentedFile, owner: str, templates: list[Template], allow: Collection[Equivalence] = (EXACT,)
+) -> list[FoundCall]:
+    """The calls of one function for which the registry has a substitute; of several, the loosest that is allowed."""
     found = []
     for site, names in sorted(names_by_site(templates).items()):
         if len(names) == 1 and file.infos[site].owner == owner:
-            for substitution in find(next(iter(names)))[:1]:
+            known = find(next(iter(names)))
+            allowed = [one for one in known if one.equivalence in allow]
+            looser = [one for one in allowed if one.equivalence is not EXACT]
+            for substitution in [*looser, *allowed, *known][:1]:
                 found.append(FoundCall(site, substitution))
     return found
+
+
+def is_loaded(library: str) -> bool:
+    """Whether the program has loaded a library to its end."""
+    spec = getattr(sys.modules.get(library), "__spec__", None)
+    return spec is not None and not getattr(spec, "_initializing", False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from codedag.autopilot.pilot import Applied, Pilot
-from codedag.autopilot.shares import Share, join
+from codedag.autopilot.shares import Proven, Share, join, move_of
 from codedag.ir import Change, CostTable, Declined, Graph, Move, Op, Plan, Proof, Report, Source
 from codedag.migrate.trial import EVERY, FIRST, RAREST, Trial
 from codedag.plan.serial import serial_plan
@@ -25,6 +25,8 @@ class Outcome:
     seconds: float
     switched_seconds: float
     observing_seconds: float
+    proven: list[Proven] = field(default_factory=list)  # what the next run may begin with
+    tried: list[Proven] = field(default_factory=list)  # what this run had an occasion to judge
 
     def since_switch(self) -> tuple[float, float, float] | None:
         """The gain of the part of the run after the first change: middle, low, high."""
@@ -49,6 +51,11 @@ class Result:
     def counts(self) -> bool:
         """Whether the change is still in force and has been checked at least once."""
         return self.applied.trial.active and self.applied.trial.checked > 0
+
+    @property
+    def was_tried(self) -> bool:
+        """Whether the run has judged the change: it was checked, or taken back."""
+        return self.applied.trial.checked > 0 or not self.applied.trial.active
 
     def saved(self) -> tuple[float, float, float]:
         """Seconds of the program that were saved: middle, low and high; workers save them side by side.
@@ -76,7 +83,9 @@ def results(pilot: Pilot) -> list[Result]:
         file = pilot.program.files.get(move.file)
         if key not in known and file is not None and file.sha256 == move.sha256:
             trial = Trial(" ".join(move.chain))
-            known[key] = Applied(move.kind, move.file, move.function, move.sites, move.chain, trial, move.variant)
+            known[key] = Applied(
+                move.kind, move.file, move.function, move.sites, move.chain, trial, move.variant, move.equivalence
+            )
     found = []
     for key, own in known.items():
         theirs = others.get(key, [])
@@ -103,6 +112,8 @@ def conclude(pilot: Pilot, seconds: float, switched_seconds: float, observing_se
         seconds,
         switched_seconds,
         observing_seconds,
+        [move_of(applied, pilot.program) for applied in made],
+        [move_of(result.applied, pilot.program) for result in every if result.was_tried],
     )
 
 
@@ -125,7 +136,7 @@ def _move(pilot: Pilot, applied: Applied, graph: Graph) -> Move:
     return Move(
         kind=applied.kind, ops=[op.id for op in ops], id=f"{applied.kind}-{shown}-{first}", variant=applied.variant,
         file=shown, line=first, end_line=last, function=applied.owner, sites=applied.sites, chain=applied.names,
-        equivalence="exact", seconds=variant_seconds, baseline_seconds=sum(op.self_seconds for op in ops),
+        equivalence=applied.equivalence, seconds=variant_seconds, baseline_seconds=sum(op.self_seconds for op in ops),
         gain_low=low, gain_high=high,
     )  # fmt: skip
 
@@ -178,9 +189,9 @@ def _change(pilot: Pilot, applied: Applied) -> Change:
     how = f"one table kernel ({', '.join(_engines(pilot)) or 'none'})" if applied.kind == "fuse" else applied.variant
     return Change(
         what=f"{what} -> {how}", where=_where(pilot, applied), kind=applied.kind, variant=applied.variant,
-        equivalence="exact", reason=f"{applied.trial.gain():.1f}x on the same calls", seconds=middle[1] * unchecked,
-        baseline_seconds=middle[0] * unchecked, gain_low=low, gain_high=high, calls=applied.trial.calls,
-        checked=applied.trial.checked,
+        equivalence=applied.equivalence, reason=f"{applied.trial.gain():.1f}x on the same calls",
+        seconds=middle[1] * unchecked, baseline_seconds=middle[0] * unchecked, gain_low=low, gain_high=high,
+        calls=applied.trial.calls, checked=applied.trial.checked,
     )  # fmt: skip
 
 

@@ -101,7 +101,7 @@ class Trial:
 
     def renew(self) -> None:
         """Counts from 0 again, in a forked process: its own first calls are all checked."""
-        self.calls = self.checked = self.mismatches = self._due = self._futile = 0
+        self.calls = self.checked = self.mismatches = self.failures = self.unverified = self._due = self._futile = 0
         self.declined, self.pairs = Counter(), []
 
     def gain(self) -> float:
