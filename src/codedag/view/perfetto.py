@@ -11,7 +11,6 @@ import msgspec
 from codedag.ir import Graph, Op, Plan
 from codedag.ir.events import Events, Lane
 
-_US = 1e6
 # Process numbers are 32 bits wide; what was only simulated gets one that no process has.
 PLAN_PROCESS = 2**31 - 1
 
@@ -32,6 +31,11 @@ def trace_events(graph: Graph, events: Events | None, plan: Plan | None = None) 
         yield separator + msgspec.json.encode(event)
         separator = b",\n"
     yield b"\n]}\n"
+
+
+def _us(seconds: float) -> float:
+    """Microseconds, to the nanosecond: clocks tell no more."""
+    return round(seconds * 1e6, 3)
 
 
 def _name(kind: str, process: int, thread: int, text: str) -> dict[str, Any]:
@@ -56,7 +60,7 @@ def _calls(graph: Graph, events: Events) -> Iterator[dict[str, Any]]:
         op = ops[row] if row >= 0 else None
         yield {
             "ph": "X", "name": safe(op.name) if op else f"op {call.op}", "cat": op.kind if op else "unknown",
-            "ts": call.start * _US, "dur": (call.end - call.start) * _US, "pid": lane.process, "tid": call.lane,
+            "ts": _us(call.start), "dur": _us(call.end - call.start), "pid": lane.process, "tid": call.lane,
             "args": {"op": call.op, "nbytes": call.nbytes, **(_where(op) if op else {})},
         }  # fmt: skip
 
@@ -73,7 +77,7 @@ def safe(text: str) -> str:
 def _memory(events: Events) -> Iterator[dict[str, Any]]:
     for reading in events.memory:
         yield {
-            "ph": "C", "name": "resident memory", "pid": reading.process, "ts": reading.seconds * _US,
+            "ph": "C", "name": "resident memory", "pid": reading.process, "ts": _us(reading.seconds),
             "args": {"bytes": reading.nbytes},
         }  # fmt: skip
 
@@ -81,7 +85,7 @@ def _memory(events: Events) -> Iterator[dict[str, Any]]:
 def _marks(events: Events) -> Iterator[dict[str, Any]]:
     first = events.lanes[0].process if events.lanes else 0
     for mark in events.marks:
-        yield {"ph": "i", "s": "g", "name": mark.name, "pid": first, "tid": 0, "ts": mark.seconds * _US}
+        yield {"ph": "i", "s": "g", "name": mark.name, "pid": first, "tid": 0, "ts": _us(mark.seconds)}
 
 
 def _plan(graph: Graph, plan: Plan) -> Iterator[dict[str, Any]]:
@@ -105,6 +109,6 @@ def _plan(graph: Graph, plan: Plan) -> Iterator[dict[str, Any]]:
 
 def _block(name: str, kind: str, lane: int, start: float, end: float, detail: dict[str, Any]) -> dict[str, Any]:
     return {
-        "ph": "X", "name": name, "cat": kind, "pid": PLAN_PROCESS, "tid": lane, "ts": start * _US,
-        "dur": (end - start) * _US, "args": detail,
+        "ph": "X", "name": name, "cat": kind, "pid": PLAN_PROCESS, "tid": lane, "ts": _us(start),
+        "dur": _us(end - start), "args": detail,
     }  # fmt: skip
