@@ -212,11 +212,21 @@ def _time(
         if rounds is None and number + 1 >= LEAST_ROUNDS and is_enough(plain, other):
             break
     found.plain, found.optimised = times["plain"], times["optimised"]
+    found.notes += _last_words(watched["optimised"] + found.optimised)
     every = [watched[name] + times[name] for name in ("plain", "optimised")]
     found.same[:0] = [
         equality.exit_codes(*([each.code for each in runs] for runs in every)),
         equality.printed(*([each.output for each in runs] for runs in every)),
     ]
+
+
+def _last_words(optimised: list[Ended]) -> list[str]:
+    """What the first optimised run that failed said last; the plain ones did not fail."""
+    for ended in optimised:
+        if ended.code != 0:
+            words = ended.last_words.strip().splitlines() or ["nothing"]
+            return [f"an optimised run ended with exit code {ended.code}; the last it said was: {words[-1]}"]
+    return []
 
 
 def _refuse_failed(ended: Ended) -> None:
