@@ -179,3 +179,8 @@ def test_graphviz_text_has_the_boxes_and_links(graph):
     assert len(re.findall(r"^  n\d -> n\d", text, re.M)) == 2
     assert 'style="dotted", constraint="false"' in text  # what a later iteration needs
     assert "subgraph cluster_0" in text
+
+
+def test_an_empty_run_is_an_empty_picture():
+    _check_dot("\n".join(dot.digraph(Graph.build([]))))
+    assert b"".join(tables.csv_table(Graph.build([]))).decode() == ",".join(tables.COLUMNS) + "\n"
