@@ -21,7 +21,7 @@ from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
 from codedag.ir import Plan, RunDirectory
 from codedag.trace.rundir import Keeper
-from codedag.view.html.page import write_page
+from codedag.view.html.page import assets, write_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class Finished:
 def run(target: Target, keeper: Keeper, *, observe_only: bool = False, plan: Plan | None = None) -> Finished:
     """Runs the program under a pilot; in a forked child that runs to its end, nothing follows."""
     keeper.begin()
+    assets()  # read now: the program may leave nothing to read from
     process = getpid()
     program = Program([target.root()])
     at_once = os.environ.get("CODEDAG_SYNCHRONOUS", "") not in ("", "0")

@@ -91,6 +91,12 @@ function graphLegend() {
 
 function open(at, refresh) { Object.assign(LOOK, { view: at, chosen: null, zoom: 0 }); refresh(); }
 
+const LINKS = { f: "flow", a: "anti", c: "carried" };
+function linkTitle(view, kind, nbytes, source, target) {
+  const ends = `${view.boxes[source].words[0]} → ${view.boxes[target].words[0]}`;
+  return kind === "flow" ? `${ends}: ${sizeText(nbytes)}` : kind === "anti" ? `${ends}: must not write before the other has read` : `${ends}: feeds a later iteration, or a later run of that code`;
+}
+
 let VIEW = null; // what is on the screen now
 
 function drawView(canvas, aside, refresh) {
@@ -100,7 +106,7 @@ function drawView(canvas, aside, refresh) {
   const layer = draw("g");
   for (const [x, y, width, height, words, path, depth] of view.frames)
     layer.append(draw("g", null, draw("title", null, path), draw("rect", { x, y, width, height, rx: 7, fill: `var(--frame${depth % 2})`, stroke: "var(--frame-line)" })));
-  const links = view.links.map(([path, head, kind, wide, words, source, target]) => draw(`g.l.${kind}`, null, draw("title", null, words),
+  const links = view.links.map(([path, head, letter, wide, nbytes, source, target]) => [path, head, LINKS[letter], wide, linkTitle(view, LINKS[letter], nbytes, source, target)]).map(([path, head, kind, wide, words]) => draw(`g.l.${kind}`, null, draw("title", null, words),
     draw("path.line", { d: path, "stroke-width": wide, "stroke-opacity": kind === "flow" ? 0.75 : 1 }), draw("path.head", { d: head })));
   layer.append(...links);
   for (const [x, y, , , words] of view.frames) layer.append(draw("text.f", { x: x + 10, y: y + 17 }, words));
@@ -145,7 +151,7 @@ function drawBox(box, known, totals, act, at) {
 function boxTitle(box, known) {
   if (box.kind === "outside") return `${box.words[0]}: outside this box`;
   const lines = known.ops.slice(0, 10).map((op) => `${timeText(op.own)}  ${op.name}  ${op.file}:${op.line}`);
-  const head = box.opens >= 0 ? `${box.words[0]}: ${many(box.operations, "operation")}, ${timeText(box.seconds)}; click to open` : box.name;
+  const head = box.opens >= 0 ? `${box.words[0]}: ${many(box.operations, "operation")}, ${timeText(box.seconds)}; click to open` : box.words[0];
   return [head, ...lines].join("\n");
 }
 
@@ -160,7 +166,7 @@ function choose() {
 
 function hotList(view) {
   const hot = view.boxes.map((box, at) => [box, at]).filter(([box]) => box.kind !== "outside" && box.seconds > 0).sort((a, b) => b[0].seconds - a[0].seconds).slice(0, 12);
-  return [el("h3", null, "Hottest boxes here"), bars(hot.map(([box]) => ({ label: box.words[0], title: box.name, value: box.seconds, words: timeText(box.seconds), colour: "var(--heat3)" })))];
+  return [el("h3", null, "Hottest boxes here"), bars(hot.map(([box]) => ({ label: box.words[0], title: box.words[0], value: box.seconds, words: timeText(box.seconds), colour: "var(--heat3)" })))];
 }
 
 function boxDetails(box, known) {
