@@ -32,7 +32,6 @@ from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.kernels import Shelf
 from codedag.migrate.substitute import Substitute
 from codedag.migrate.trial import Trial
-from codedag.trace.events import Log
 from codedag.trace.recorder import Recorder, Template, shown_path
 
 OBSERVE = 40  # executions of one operation after which its function has been seen enough
@@ -86,12 +85,12 @@ class Pilot:
     observe_only: bool = False
     synchronous: bool = False  # plan and build at once instead of in the background: slower, but repeatable
     plan: Plan | None = None
+    on_tick: Callable[[], None] = lambda: None
     recorder: Recorder = field(init=False)
     shelf: Shelf = field(init=False)
     applied: list[Applied] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    log: Log = field(default_factory=Log)
     watches: dict[Function, Watch] = field(default_factory=dict)
     switched_at: float | None = None
     started_at: float = 0.0
@@ -198,7 +197,7 @@ class Pilot:
             try:
                 job = self._inbox.get(timeout=TICK)
             except queue.Empty:
-                self.log.sample()
+                self.on_tick()
                 self._settle_scalar_functions()
                 continue
             if job is None:

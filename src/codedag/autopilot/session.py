@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from os import getpid
 from time import perf_counter
 
+from codedag.autopilot.live import Live
 from codedag.autopilot.outcome import Outcome, conclude
 from codedag.autopilot.pilot import Pilot
 from codedag.devices.inventory import this_machine
@@ -44,6 +45,7 @@ def run(target: Target, keeper: Keeper, *, observe_only: bool = False, plan: Pla
     program = Program([target.root()])
     at_once = os.environ.get("CODEDAG_SYNCHRONOUS", "") not in ("", "0")
     pilot = Pilot(program, observe_only=observe_only, synchronous=at_once, plan=plan)
+    pilot.on_tick = live = Live(pilot.recorder.gathered, keeper.path / "records")
     around = ExitStack()
     around.enter_context(importing(program))
     pilot.start()
@@ -52,11 +54,11 @@ def run(target: Target, keeper: Keeper, *, observe_only: bool = False, plan: Pla
     if getpid() != process:
         after(around.close)
         return Finished(ending, None, keeper, pilot, forked=True)
-    done = after(_finished, keeper, pilot, around, ending, ended)
+    done = after(_finished, keeper, pilot, live, around, ending, ended)
     return Finished(ending, None, keeper, pilot, done.reason) if done.__class__ is Failed else done  # type: ignore[return-value]
 
 
-def _finished(keeper: Keeper, pilot: Pilot, around: ExitStack, ending: Ending, ended: float) -> Finished:
+def _finished(keeper: Keeper, pilot: Pilot, live: Live, around: ExitStack, ending: Ending, ended: float) -> Finished:
     """What is left to do once the program has ended; whatever fails is said, and the rest is done all the same."""
     keeper.left("the import hook could not be taken away", after(around.close))
     outcome = after(_conclude, pilot, ended)
@@ -64,8 +66,10 @@ def _finished(keeper: Keeper, pilot: Pilot, around: ExitStack, ending: Ending, e
     keeper.left("the report could not be made", outcome)
     if not isinstance(outcome, Failed):
         _keep(keeper, outcome)
-    keeper.left("the timeline could not be made", after(_keep_events, keeper, pilot, ended))
+    keeper.left("the timeline could not be made", after(_keep_events, keeper, pilot, live, ended))
     keeper.end("ok" if ending.code == 0 else "failed", ending.code)
+    if not keeper.broken:
+        after(live.end)
     keeper.left("the report page could not be written", after(keep_page, keeper))
     if isinstance(outcome, Failed):
         return Finished(ending, None, keeper, pilot, outcome.reason)
@@ -78,12 +82,12 @@ def _conclude(pilot: Pilot, ended: float) -> Outcome:
     return conclude(pilot, ended - pilot.started_at, switched, site_module.native.spent() / 1e9)
 
 
-def _keep_events(keeper: Keeper, pilot: Pilot, ended: float) -> None:
+def _keep_events(keeper: Keeper, pilot: Pilot, live: Live, ended: float) -> None:
     """Writes single calls and memory over time, as far as the program was observed."""
     gathered = pilot.recorder.gathered()
-    pilot.log.process = getpid()
-    pilot.log.fill(pilot.recorder.gatherer.events())
-    gathered.logs.append(pilot.log)
+    live.log.process = getpid()
+    live.log.fill(pilot.recorder.gatherer.events())
+    gathered.logs.append(live.log)
     switched = {} if pilot.switched_at is None else {"switched": round(pilot.switched_at * 1e9)}
     keeper.keep(gathered.events(round(pilot.started_at * 1e9), round(ended * 1e9), switched))
 
