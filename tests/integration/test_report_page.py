@@ -152,7 +152,7 @@ def test_every_page_opens_in_both_themes(browser, two_units, theme, size):
         "summary": ("2.00\u00d7", "identical", "cuda:0 (simulated)", "one table kernel"),
         "graph": ("whole program", "6 operations in 6 boxes"),
         "timeline": ("switched", "cuda:0 (simulated)", "copy cpu → cuda:0", "critical path"),
-        "operations": ("cv2.imread", "train.py:10", "sure", "proven in use"),
+        "operations": ("cv2.imread", "train.py:10", "sure", "measured in use"),
         "plan": ("101 ms", "ten times faster there", "fuse: truediv \u203a clip"),
         "log": ("no exact variant is known", "train.py:12-13", "bit-equal"),
         "memory": ("240 MB", "Who holds the peak on cuda:0"),

@@ -86,7 +86,7 @@ function graphLegend() {
     first = ["runs as:", [...kinds].map(([words, colour]) => el("span", null, el("i", { style: `background:${colour}` }), words))];
   }
   return el("div.legend", null, first, line("flow", "data (wider: more bytes)"), line("anti", "order only"), line("carried", "to a later iteration or call"),
-    el("span", null, el("i", { style: "border-style:dashed;border-width:2px" }), "folded: click to open"), DATA.views[LOOK.view].notes.map((note) => el("span", null, note)));
+    el("span", null, el("i", { style: "border-style:dashed;border-width:2px" }), LOOK.view === 1 && DATA.views[1].parent < 0 ? "folded (opens in the overview)" : "folded: click to open"), DATA.views[LOOK.view].notes.map((note) => el("span", null, note)));
 }
 
 function open(at, refresh) { Object.assign(LOOK, { view: at, chosen: null, zoom: 0 }); refresh(); }
@@ -172,6 +172,8 @@ function hotList(view) {
 function boxDetails(box, known) {
   const op = known.ops[0];
   if (!op) return [el("h2", null, box.words[0]), el("p", null, `${many(box.operations, "operation")}, ${timeText(box.seconds)}. There are too many operations in this run to list these one by one.`)];
+  if (box.kind === "function" || box.kind === "small") return [el("h2", null, box.words[0]), el("p", null, `${many(box.operations, "operation")}, ${timeText(box.seconds)}; the overview opens it. The hottest in it:`),
+    el("ul", null, known.ops.slice().sort((a, b) => b.own - a.own).slice(0, 20).map((one) => el("li", null, opLink(one), ` ${timeText(one.own)}`)))];
   const calls = known.ops.reduce((sum, one) => sum + one.calls, 0), own = known.ops.reduce((sum, one) => sum + one.own, 0);
   return [el("h2.mono", null, op.name), facts([["where", `${op.file}:${op.line}`], ["in", op.context], ["kind", op.kind], ["calls", numberText(calls)],
     ["own time", `${timeText(own)} (${shareText(own / (DATA.whole.seconds || 1))})`], ["each", timeText(own / Math.max(calls, 1))],
