@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os import getpid  # by name: a program may leave mocks on the modules
 from pathlib import Path
-from shutil import rmtree
 from time import perf_counter_ns
 
 from codedag.instrument.guard import attempt
-from codedag.trace.events import Log
 from codedag.trace.gathered import Gathered
 from codedag.trace.records import Records
 
@@ -19,16 +17,14 @@ SHARE = 200  # keeping takes at most one part in so many of the time
 
 @dataclass(slots=True)
 class Live:
-    """Called now and then by the pilot's thread; ends with the program."""
+    """Called now and then by the pilot's thread."""
 
     gathered: Callable[[], Gathered]
     folder: Path
-    log: Log = field(default_factory=Log)
     _due: int = 0
 
     def __call__(self) -> None:
-        """Samples the memory and, if it is due, writes the graph so far."""
-        self.log.sample()
+        """Writes the graph so far, if it is due."""
         begun = perf_counter_ns()
         if begun >= self._due:
             attempt(self._write)
@@ -40,7 +36,3 @@ class Live:
         records.fill(self.gathered())
         if records.templates:
             records.write(self.folder / f"{records.process}.json")
-
-    def end(self) -> None:
-        """Takes away what the files of the run now have."""
-        rmtree(self.folder, ignore_errors=True)
