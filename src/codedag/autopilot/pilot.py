@@ -61,6 +61,7 @@ class Pilot:
     plan: Plan | None = None
     allow: tuple[Equivalence, ...] = (EXACT,)
     max_overhead: float = MAX_OVERHEAD
+    on_tick: Callable[[], None] = lambda: None
     recorder: Recorder = field(init=False)
     shelf: Shelf = field(init=False)
     widen: Widen = field(init=False)
@@ -248,6 +249,7 @@ class Pilot:
     def _look_around(self) -> None:
         """What is done now and then: functions without data are left alone, and processes hear of each other."""
         self.log.sample()
+        self.on_tick()
         if self.kernels and find.is_loaded("numpy"):  # not before the program has loaded it as it wants it
             wanted, self.kernels = self.kernels, []
             attempt(self.shelf.stock, wanted)
