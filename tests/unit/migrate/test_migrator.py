@@ -535,3 +535,27 @@ def test_loopback_sends_every_call_through_and_into_the_original(toys):
     assert stats["fast"] + stats["checked"] == 40
     assert stats["fast"] > 25
     assert stats["declined"] == {"the original raises here": 1}
+
+
+@pytest.mark.parametrize("part", ["pick", "add_pair", "add", "is_young"])
+def test_no_fault_of_ours_reaches_the_program(toys, monkeypatch, part):
+    from codedag.migrate.choice import Ballot
+
+    def broken(*args):
+        raise RuntimeError("deque mutated during iteration")
+
+    toys.register()
+    monkeypatch.setattr(Ballot, part, broken)
+    with codedag.apply(plan()) as migrator:
+        assert calls(toys, 100) == [3.0] * 100
+        stats = migrator.get_stats()[DOUBLE]
+    assert stats["calls"] == 100
+    assert stats["fast"] + stats["checked"] + sum(stats["declined"].values()) == 100
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    import os
+
+    os.mkfifo(tmp_path / "plan.json")
+    with pytest.raises(BadFile, match="not a regular file"):
+        codedag.apply(tmp_path / "plan.json")
