@@ -35,6 +35,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     baseline_seconds: Seconds | None = None
     gain_low: float | None = None
     gain_high: float | None = None
+    calls: Natural = 0  # that ran as the variant, in all processes; the checked ones ran both ways
+    checked: Natural = 0
 
 
 class Declined(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,3 +61,4 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Proof
     changes: list[Change] = msgspec.field(default_factory=list)
     declined: list[Declined] = msgspec.field(default_factory=list)
+    workers: Natural = 0  # processes beside the program's own that told what they did

@@ -7,8 +7,8 @@ from sys import _getframe
 from time import perf_counter
 from typing import Any
 
+from codedag.backends.proof import near
 from codedag.backends.registry import Substitution
-from codedag.backends.same import same
 from codedag.ir.verdict import No
 from codedag.migrate import numeric, stands
 from codedag.migrate.caller import Call, Caller
@@ -67,7 +67,7 @@ class Substitute:
         started = perf_counter()
         original = call(function, args, keywords)
         ended = perf_counter()
-        verdict = attempt(same, original, result)
+        verdict = attempt(near, original, result, self.substitution.equivalence)
         verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
         if isinstance(verdict, No):
             self.trial.evidence = str(attempt(described, args, keywords))

@@ -99,6 +99,11 @@ class Trial:
             if self.on_stop is not None:
                 self.on_stop()
 
+    def renew(self) -> None:
+        """Counts from 0 again, in a forked process: its own first calls are all checked."""
+        self.calls = self.checked = self.mismatches = self.failures = self.unverified = self._due = self._futile = 0
+        self.declined, self.pairs = Counter(), []
+
     def gain(self) -> float:
         """Median of original time over variant time; the first call, which pays for warming up, does not count."""
         ratios = [a / b for a, b in (self.pairs[1:] or self.pairs) if b > 0]
