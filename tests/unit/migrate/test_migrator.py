@@ -559,3 +559,20 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "plan.json")
     with pytest.raises(BadFile, match="not a regular file"):
         codedag.apply(tmp_path / "plan.json")
+
+
+def test_an_import_inside_a_proof_does_not_prove_again(toys):
+    from codedag.migrate.patches import _state
+
+    depth = []
+
+    def run(x):
+        depth.append(1)
+        _state.loaded(toys.module)  # as when a substitute imports a part of the library at its first call
+        depth.append(-1)
+        return x + x
+
+    toys.register(run=run)
+    with codedag.apply(plan()):
+        assert stands.is_stand(toys.double)
+    assert max(sum(depth[:n]) for n in range(len(depth) + 1)) == 1
