@@ -127,7 +127,7 @@ class Replay:
         self.pilot.apply_prefix(file, move.function, find.prefix_at(file, move.sites, move.chain))
 
     def _items(self, file: InstrumentedFile, move: Move | Proven) -> None:
-        self.pilot.widen.expect(file.path, move.function)
+        self.pilot.widen.expect()
 
     def _refuse(self, what: str, where: str, reason: str) -> None:
         self.pilot.refused.append(Refused(what, where, reason))

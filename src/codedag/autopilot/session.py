@@ -24,10 +24,9 @@ from codedag.instrument.hook import importing
 from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
 from codedag.ir import RunDirectory
-from codedag.migrate.remember import Memory
+from codedag.migrate.memory import Memory
 from codedag.trace.rundir import Keeper
 from codedag.trace.rundir import _versions as versions_loaded
-from codedag.view.html.page import write_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +134,8 @@ def _keep_events(keeper: Keeper, pilot: Pilot, ended: float) -> None:
 def keep_page(keeper: Keeper) -> None:
     """Writes the report page next to the files that it shows, unless these could not be written."""
     if not keeper.broken:
+        from codedag.view.html.page import write_page  # the program has ended: nobody waits for this at its start
+
         write_page(RunDirectory(keeper.path), keeper.path / "report.html")
 
 
