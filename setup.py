@@ -55,7 +55,16 @@ setup(
             extra_compile_args=EXACT_FLAGS,
             optional=True,
         ),
+        Extension(
+            "codedag.plan._sim",
+            ["src/codedag/plan/_sim.c"],
+            depends=sorted(map(str, Path("src/codedag/plan").glob("*.h"))),
+            # No contraction: the twin in Python rounds every operation.
+            extra_compile_args=[*FLAGS, "-ffp-contract=off"] if FLAGS else FLAGS,
+            optional=True,
+        ),
         Extension("codedag.migrate._patch", ["src/codedag/migrate/_patch.c"], extra_compile_args=FLAGS, optional=True),
+        Extension("codedag.migrate._order", ["src/codedag/migrate/_order.c"], extra_compile_args=FLAGS, optional=True),
     ],
     cmdclass={"build_ext": BuildOrSayWhyNot},
 )

@@ -11,10 +11,24 @@ TYPE_CHECKING = False  # type checkers know this name; `typing` itself would cos
 if TYPE_CHECKING:
     from codedag.api.enhanced_tracer import EnhancedTracer as EnhancedTracer
     from codedag.api.filters import FunctionFilter as FunctionFilter
+    from codedag.api.migrator import PatchInjector as PatchInjector
+    from codedag.api.migrator import PipelineMigrator as PipelineMigrator
+    from codedag.api.migrator import UniversalWrapper as UniversalWrapper
+    from codedag.api.migrator import apply as apply
+    from codedag.api.migrator import create_custom_migrator as create_custom_migrator
     from codedag.api.monitors import MemoryProfiler as MemoryProfiler
     from codedag.api.monitors import PerformanceMonitor as PerformanceMonitor
+    from codedag.api.optimizer import GraphCoarsening as GraphCoarsening
+    from codedag.api.optimizer import IterativeOptimizer as IterativeOptimizer
+    from codedag.api.optimizer import KWayPartitioner as KWayPartitioner
+    from codedag.api.optimizer import OptimizerManager as OptimizerManager
+    from codedag.api.optimizer import Partition as Partition
     from codedag.api.run import Run as Run
     from codedag.api.tracing import trace as trace
+    from codedag.experiment import ExperimentMonitor as ExperimentMonitor
+    from codedag.experiment import MetricsLogger as MetricsLogger
+    from codedag.experiment import ResourceMonitor as ResourceMonitor
+    from codedag.experiment import Timer as Timer
     from codedag.instrument.selection import FilterConfig as FilterConfig
     from codedag.ir import Graph as Graph
     from codedag.ir import Plan as Plan
@@ -25,23 +39,51 @@ _HOMES = {
     "Graph": "codedag.ir",
     "Plan": "codedag.ir",
     "Run": "codedag.api.run",
+    "GraphCoarsening": "codedag.api.optimizer",
+    "IterativeOptimizer": "codedag.api.optimizer",
+    "KWayPartitioner": "codedag.api.optimizer",
+    "OptimizerManager": "codedag.api.optimizer",
+    "Partition": "codedag.api.optimizer",
     "EnhancedTracer": "codedag.api.enhanced_tracer",
+    "ExperimentMonitor": "codedag.experiment",
     "FilterConfig": "codedag.instrument.selection",
     "FunctionFilter": "codedag.api.filters",
     "MemoryProfiler": "codedag.api.monitors",
+    "MetricsLogger": "codedag.experiment",
     "PerformanceMonitor": "codedag.api.monitors",
+    "ResourceMonitor": "codedag.experiment",
+    "Timer": "codedag.experiment",
+    "PatchInjector": "codedag.api.migrator",
+    "PipelineMigrator": "codedag.api.migrator",
+    "UniversalWrapper": "codedag.api.migrator",
+    "apply": "codedag.api.migrator",
+    "create_custom_migrator": "codedag.api.migrator",
 }
 
 __all__ = [
     "EnhancedTracer",
+    "ExperimentMonitor",
     "FilterConfig",
     "FunctionFilter",
     "Graph",
+    "GraphCoarsening",
+    "IterativeOptimizer",
+    "KWayPartitioner",
     "MemoryProfiler",
+    "MetricsLogger",
+    "OptimizerManager",
+    "Partition",
+    "PatchInjector",
     "PerformanceMonitor",
+    "PipelineMigrator",
     "Plan",
+    "ResourceMonitor",
     "Run",
+    "Timer",
+    "UniversalWrapper",
     "__version__",
+    "apply",
+    "create_custom_migrator",
     "load",
     "trace",
 ]

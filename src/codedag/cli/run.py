@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,28 +21,35 @@ from codedag.cli.options import (
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
 
+if TYPE_CHECKING:
+    from codedag.autopilot.options import Options
+
 
 @click.command(
     "run", context_settings=PROGRAM_SETTINGS, short_help="Run a program with less waiting, and the same results."
 )
-@click.option(
-    "--plan", "plan_file", metavar="FILE", help="Apply a saved plan.json from the start instead of observing."
-)
+@click.option("--plan", metavar="FILE", help="Apply a saved plan.json from the start instead of observing.")
 @click.option("--observe-only", is_flag=True, help="Observe and report, change nothing.")
+@click.option("--fresh", is_flag=True, help="Ignore what earlier runs of this program have proven.")
+@click.option(
+    "--allow",
+    metavar="CLASSES",
+    help="Also use variants that round differently: ulp, level1 (one grey level).",
+)
+@click.option("--budget-ram", metavar="SIZE", help="Memory for what is kept between epochs, such as 2G.")
+@click.option("--max-overhead", metavar="SHARE", help="Share of the time that observing may cost, such as 2%.")
 @output_option
 @program_arguments
 @click.pass_context
 def command(
-    ctx: click.Context,
-    plan_file: str | None,
-    observe_only: bool,
-    output: str | None,
-    module: bool,
-    arguments: tuple[str, ...],
-) -> object:
+    ctx: click.Context, /, output: str | None, module: bool, arguments: tuple[str, ...], **asked: Any
+) -> object:  # fmt: skip
     """Run a program: observe its first batches, prove faster variants, switch to them while it runs.
 
     Its output, exit code and results stay its own.  Five lines on stderr say what was gained and how it was checked.
+    What was proven is kept: the next run of the same program begins with it.
+
+    The options can also be set in pyproject.toml, below [tool.codedag].
     """
     target = target_of(module, arguments)
     if is_disabled():
@@ -47,17 +57,33 @@ def command(
     # what is needed after the program is loaded before it: it may leave nothing to load from
     import codedag.view.summary  # noqa: F401
     from codedag.autopilot import session
-    from codedag.ir import Plan, load
     from codedag.trace.rundir import Keeper
 
-    plan = load(plan_file, "plan") if plan_file else None
-    assert plan is None or isinstance(plan, Plan)
+    options = _options(asked)
     if site_module.why_twin:
         say(ctx, f"note: the plain-Python recorder is in use: {site_module.why_twin}")
     keeper = Keeper("run", target, output)
-    finished = session.run(target, keeper, observe_only=observe_only, plan=plan)
+    finished = session.run(target, keeper, options)
     conclude(ctx, _report, ctx, finished)
     return finished.ending.leave
+
+
+def _options(asked: dict[str, Any]) -> Options:
+    """What was asked on the command line, else in pyproject.toml; the first word wins."""
+    from codedag.autopilot.options import Options
+    from codedag.backends.registry import Equivalence
+    from codedag.cli.settings import SETTINGS, settings
+    from codedag.ir import load
+
+    words = {name.replace("_", "-"): value for name, value in asked.items() if value not in (None, False)}
+    chosen = settings(Path.cwd()) | {name: SETTINGS[name](value) for name, value in words.items()}
+    plan = load(chosen["plan"], "plan") if "plan" in chosen else None
+    found = Options(plan, chosen.get("observe-only", False), chosen.get("fresh", False))
+    allow = tuple(map(Equivalence, chosen.get("allow", ("exact",))))
+    return replace(
+        found, allow=allow, budget_nbytes=chosen.get("budget-ram"),
+        max_overhead=chosen.get("max-overhead", found.max_overhead),
+    )  # fmt: skip
 
 
 def _report(ctx: click.Context, finished: object) -> None:
