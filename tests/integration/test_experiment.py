@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from codedag.experiment import environment, folder
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLE = ROOT / "examples" / "birdclef"
 
@@ -54,7 +56,7 @@ monitor.stop_mode()
 
 # ===== 优化训练 =====
 monitor.start_mode("optimization", config={"epochs": 2, "batch_size": 32})
-# ... 同样的训练循环，但应用了 migrator ...
+# ...
 monitor.stop_mode()
 
 # ===== 保存结果 =====
@@ -104,6 +106,7 @@ def test_the_guides_monitoring_runs(tmp_path):
     assert _results(tmp_path / "results", "baseline_only")["modes"]["baseline"]["batch_times"] == []
 
 
+@pytest.mark.long
 def test_the_example_trains_as_it_is(tmp_path):
     pytest.importorskip("torch")
     shutil.copytree(EXAMPLE, tmp_path / "here")
@@ -128,3 +131,230 @@ def test_the_guides_whole_experiment_runs(tmp_path):
         assert mode["config"]["train_batch_size"] == 16
         assert len(mode["batch_times"]) == len(mode["metrics"]["losses"]) == len(mode["metrics"]["accuracies"]) == 2
         assert mode["summary"]["total_time"] > 0
+
+
+# A training without a framework, so that its environment is small.
+SMALL = """
+import json, random, sys
+from pathlib import Path
+from codedag.experiment import ExperimentMonitor
+
+CONFIG = json.loads(Path("experiment_config.json").read_text())
+
+def train(mode):
+    random.seed(CONFIG["seed"])
+    monitor = ExperimentMonitor(CONFIG["name"])
+    monitor.start_mode(mode, config=CONFIG)
+    for batch in range(CONFIG["batch_size"]):
+        monitor.start_batch()
+        monitor.end_batch()
+        monitor.log_loss(0, batch, random.random())
+    monitor.stop_mode()
+    monitor.save_json()
+    print(mode, sys.prefix)
+    sys.exit(CONFIG.get("leave", 0))
+
+if __name__ == "__main__":
+    train("baseline")
+"""
+
+
+def _codedag(*arguments, cwd, code=0, **environment):
+    done = subprocess.run(
+        [sys.executable, "-m", "codedag", "experiment", *map(str, arguments)],
+        cwd=cwd, capture_output=True, text=True, env={**os.environ, **environment},
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture
+def small(tmp_path):
+    """An experiment whose training needs nothing."""
+    made = folder.create("small", "pytorch", tmp_path)
+    (made.path / "baseline.py").write_text(SMALL)
+    (made.path / "requirements.txt").write_text("")
+    return made
+
+
+@pytest.mark.parametrize("framework", folder.FRAMEWORKS)
+def test_a_new_experiment_has_the_guides_files(tmp_path, framework):
+    found = json.loads(_codedag("new", "birdclef_2023", "--framework", framework, "--json", cwd=tmp_path).stdout)
+    made = tmp_path / "kaggle_birdclef_2023"
+    assert found["folder"] == str(made)
+    names = {"baseline.py", "optimization.py", "experiment_config.json", "requirements.txt"}
+    assert {each.name for each in made.iterdir()} == names
+    assert {each.name for each in (tmp_path / "docker").iterdir()} == {"Dockerfile.pytorch", "Dockerfile.tensorflow"}
+    config = json.loads((made / "experiment_config.json").read_text())
+    assert list(config) == ["name", "framework", "epochs", "batch_size", "seed", "dataset"]
+    assert (config["name"], config["framework"]) == ("birdclef_2023", framework)
+    for name in ("baseline.py", "optimization.py"):
+        compile((made / name).read_text(), name, "exec")
+
+
+def test_what_is_there_is_not_overwritten(tmp_path):
+    (tmp_path / "docker").mkdir()
+    (tmp_path / "docker" / "Dockerfile.pytorch").write_text("FROM mine\n")
+    _codedag("new", "x", cwd=tmp_path)
+    assert (tmp_path / "docker" / "Dockerfile.pytorch").read_text() == "FROM mine\n"
+    assert "already there" in _codedag("new", "x", cwd=tmp_path, code=2).stderr
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a b", "a/b", "-x", ".hidden"])
+def test_names_that_cannot_be(tmp_path, name):
+    _codedag("new", "--", name, cwd=tmp_path, code=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_both_modes_run_here_and_are_shown_beside_each_other(small):
+    assert "baseline" in _codedag("run", "baseline", "--no-install", cwd=small.path).stdout
+    assert "no results of optimization" in _codedag("report", cwd=small.path, code=2).stderr
+    done = _codedag("run", "optimization", small.path, "--no-install", cwd=small.path.parent)
+    assert "optimization" in done.stdout
+    assert "nothing was changed" in done.stderr  # it ran under `codedag run`
+    found = json.loads(_codedag("report", "--json", cwd=small.path).stdout)
+    assert found["same"] == {"losses": True, "accuracies": True}
+    assert found["figures"]["final loss"]["baseline"] == found["figures"]["final loss"]["optimization"]
+    assert "losses: equal" in _codedag("report", cwd=small.path).stdout
+
+
+def test_a_report_sees_that_losses_differ(small):
+    _codedag("run", "baseline", "--no-install", cwd=small.path)
+    config = json.loads((small.path / "experiment_config.json").read_text())
+    (small.path / "experiment_config.json").write_text(json.dumps({**config, "seed": 1}))
+    _codedag("run", "optimization", "--no-install", cwd=small.path)
+    assert "losses: DIFFERENT" in _codedag("report", cwd=small.path, code=1).stdout
+
+
+def test_the_exit_code_is_that_of_the_training(small):
+    config = json.loads((small.path / "experiment_config.json").read_text())
+    (small.path / "experiment_config.json").write_text(json.dumps({**config, "leave": 7}))
+    _codedag("run", "baseline", "--no-install", cwd=small.path, code=7)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot read"),
+        ("{", "experiment_config.json"),
+        ('{"name": "x"}', "framework"),
+        ('{"name": "x", "framework": "caffe"}', "caffe"),
+        ('{"name": "x", "framework": "pytorch", "epochs": 0}', "epochs"),
+    ],
+)
+def test_a_bad_configuration_names_the_field(tmp_path, text, message):
+    if text is not None:
+        (tmp_path / "experiment_config.json").write_text(text)
+    assert message in _codedag("run", "baseline", "--no-install", cwd=tmp_path, code=2).stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("framework", "module"), [("pytorch", "torch"), ("tensorflow", "tensorflow")])
+def test_a_new_experiment_runs_as_it_is(tmp_path, framework, module):
+    pytest.importorskip(module)
+    made = folder.create("first", framework, tmp_path)
+    for mode in folder.MODES:
+        _codedag("run", mode, "--no-install", cwd=made.path)
+    found = json.loads(_codedag("report", "--json", cwd=made.path).stdout)
+    assert found["same"] == {"losses": True, "accuracies": True}
+    assert found["figures"]["final accuracy"]["baseline"] > 0.9
+
+
+def _refuse(command, cwd):
+    raise environment.NoEnvironment(" ".join(command))
+
+
+@pytest.mark.long
+def test_a_fresh_environment_is_made_and_kept_until_requirements_change(small, monkeypatch):
+    """With pip as the user has set it up."""
+    try:
+        first = environment.make_venv(small)
+    except environment.NoEnvironment as error:
+        pytest.skip(f"pip cannot install here: {error.message}")
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([first, "-c", "import codedag.experiment, psutil"], env=alone, check=True)
+    assert "baseline " + str(small.path / ".venv") in _codedag("run", "baseline", "--in", "venv", cwd=small.path).stdout
+    mark = small.path / ".venv" / "mark"
+    mark.write_text("")
+    assert environment.make_venv(small) == first
+    assert mark.exists()
+    _codedag("run", "optimization", "--in", "venv", cwd=small.path)
+    assert json.loads(_codedag("report", "--json", cwd=small.path).stdout)["same"]["losses"] is True
+    (small.path / "requirements.txt").write_text("# changed\n")
+    monkeypatch.setattr(environment, "_must", _refuse)
+    with pytest.raises(environment.NoEnvironment, match="venv --clear"):
+        environment.make_venv(small)
+
+
+@pytest.mark.long
+def test_requirements_that_cannot_be_installed_are_an_error(small):
+    (small.path / "requirements.txt").write_text("no-such-package-as-this==1.0\n")
+    done = _codedag(
+        "run", "baseline", "--in", "venv", cwd=small.path, code=2, PIP_NO_INDEX="1", PIP_CONFIG_FILE=os.devnull
+    )
+    assert "failed" in done.stderr
+    assert not (small.path / ".venv" / ".codedag").exists()
+
+
+# A stand-in for the engine: keeps what it is asked, and runs the program here when asked to run it.
+DOCKER = """#!{python}
+import os, subprocess, sys
+with open({log!r}, "a") as log:
+    log.write(" ".join(sys.argv[1:]) + chr(10))
+if sys.argv[1] == "version":
+    print("99.0")
+elif sys.argv[1:3] == ["image", "inspect"]:
+    sys.exit(1)
+elif sys.argv[1] == "build":
+    context = sys.argv[-1]
+    names = sorted(os.listdir(context))
+    with open({log!r}, "a") as log:
+        log.write("context " + " ".join(names) + chr(10))
+elif sys.argv[1] == "run":
+    at = sys.argv.index("-v")
+    folder = sys.argv[at + 1].split(":")[0]
+    sys.exit(subprocess.run([sys.executable, *sys.argv[sys.argv.index("python") + 1:]], cwd=folder).returncode)
+"""
+
+
+@pytest.fixture
+def engine(tmp_path):
+    """A directory with a stand-in for `docker`, and its log."""
+    place, log = tmp_path / "bin" / "docker", tmp_path / "docker.log"
+    place.parent.mkdir()
+    place.write_text(DOCKER.format(python=sys.executable, log=str(log)))
+    place.chmod(0o755)
+    return place.parent, log
+
+
+def test_a_container_is_used_when_an_engine_answers(small, engine):
+    path = {"PATH": f"{engine[0]}{os.pathsep}{os.environ['PATH']}"}
+    done = _codedag("run", "baseline", cwd=small.path, **path)
+    assert "baseline" in done.stdout
+    asked = engine[1].read_text().splitlines()
+    built = [line for line in asked if line.startswith("build")]
+    assert built[0].startswith(f"build -t codedag-experiment-pytorch -f {small.docker / 'Dockerfile.pytorch'}")
+    assert built[1].startswith("build -t codedag-experiment-small")
+    assert [line for line in asked if line.startswith("context")] == [
+        "context codedag", "context Dockerfile requirements.txt",
+    ]  # fmt: skip
+    (ran,) = [line for line in asked if line.startswith("run ")]
+    assert f"-v {small.path}:/experiment codedag-experiment-small python baseline.py" in ran
+    assert f"--user {os.getuid()}:{os.getgid()}" in ran
+
+
+def test_images_are_built_from_the_dockerfiles(small, engine):
+    path = {"PATH": f"{engine[0]}{os.pathsep}{os.environ['PATH']}"}
+    assert "built codedag-experiment-tensorflow" in _codedag("build", cwd=small.path.parent, **path).stdout
+    assert "Dockerfile" in _codedag("build", "--docker", "none", cwd=small.path.parent, code=2, **path).stderr
+
+
+def test_check_says_what_is_missing(tmp_path, engine):
+    found = json.loads(_codedag("check", "--json", cwd=tmp_path, PATH=str(engine[0])).stdout)
+    assert found["docker"] == {"what": "docker", "is_there": True, "detail": "engine 99.0"}
+    assert found["venv"]["is_there"] is True
+    none = json.loads(_codedag("check", "--json", cwd=tmp_path, PATH=str(tmp_path)).stdout)
+    assert none["docker"]["is_there"] is False
+    assert "virtual environments are used" in none["docker"]["detail"]
+    assert "missing  docker" in _codedag("check", cwd=tmp_path, PATH=str(tmp_path)).stdout
+    assert "no Docker engine" in _codedag("build", cwd=tmp_path, code=2, PATH=str(tmp_path)).stderr

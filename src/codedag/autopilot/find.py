@@ -8,6 +8,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from codedag.backends.elementwise import MAP, PACK, role_of
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find
@@ -119,6 +120,14 @@ def prefixes(file: InstrumentedFile, owner: str, templates: list[Template], take
             links.append(Step(file.sites[here], link.operand if isinstance(link.operand, int) else -1))
         found.append(FoundPrefix(tuple(links), tuple(names[link.site.info.index] for link in links)))
     return found
+
+
+def prefix_at(file: InstrumentedFile, sites: Sequence[int], names: Sequence[str]) -> FoundPrefix:
+    """The prefix at these sites, as an earlier run found it."""
+    operand = {(link.source, link.target): link.operand for link in file.links}
+    places = [0, *(operand[pair] for pair in pairwise(sites))]
+    links = tuple(Step(file.sites[s], p if isinstance(p, int) else -1) for s, p in zip(sites, places, strict=True))
+    return FoundPrefix(links, tuple(names))
 
 
 def reads_files(name: str) -> bool:

@@ -210,7 +210,9 @@ class _Second(threading.Thread):
     def run(self) -> None:
         if self.grad is not None:
             sys.modules["torch"].set_grad_enabled(self.grad)
-        self.context.run(self.batch.work)
+        _, raised = on_trial(self.context.run, self.batch.work)
+        if raised:  # a failure of ours: nobody may wait for this thread
+            self.batch.give_up(f"a thread ended with {raised}")
 
 
 def state_of(generator: Any) -> Any:

@@ -163,6 +163,7 @@ class Pilot:
         """
         self._inbox, self._working, self._forking = queue.Queue(), threading.Lock(), False
         self.program.fresh_lock()
+        self.memory.paused = True  # what a worker keeps is gone with it, and each would keep its own
         self._thread, self._paused = None, True
         self.refused = []
         for applied in self.applied:
@@ -321,7 +322,7 @@ class Pilot:
             if call.site not in taken:
                 self.apply_call(file, owner, call)
         for prefix in find.prefixes(file, owner, seen, taken):
-            self._apply_prefix(file, owner, prefix)
+            self.apply_prefix(file, owner, prefix)
         self.program.install(path, [owner])
         self.widen.found(path, owner)
 
@@ -357,7 +358,8 @@ class Pilot:
         applied.equivalence = substitution.equivalence.value
         self._switch(file, applied, change.variants())
 
-    def _apply_prefix(self, file: InstrumentedFile, owner: str, found: find.FoundPrefix) -> None:
+    def apply_prefix(self, file: InstrumentedFile, owner: str, found: find.FoundPrefix) -> None:
+        """Keeps what a prefix gives in memory, on trial."""
         trial = Trial(" ".join(found.names))
         prefix = Prefix(found.links, trial, self.memory, Repeats(self.program).expected)
         sites = [link.site.info.index for link in found.links]

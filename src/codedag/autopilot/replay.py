@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codedag.autopilot.pilot import Pilot
 
 #: The kinds of changes that can be made again from their place in the source alone.
-KINDS = ("fuse", "substitute")
+KINDS = ("fuse", "substitute", "remember", "widen")
 _ANOTHER_VERSION = "the plan was made for another version of this file"
 
 
@@ -96,7 +96,8 @@ class Replay:
 
     def _make(self, file: InstrumentedFile, move: Move | Proven) -> None:
         make: Callable[[InstrumentedFile, Move | Proven], None] | None
-        make = {"fuse": self._chain, "substitute": self._call}.get(move.kind)
+        makers = {"fuse": self._chain, "substitute": self._call, "remember": self._prefix, "widen": self._threads}
+        make = makers.get(move.kind)
         if make is None:
             raise LookupError(f"a move of kind {move.kind} cannot be made again from a plan")
         make(file, move)
@@ -115,6 +116,12 @@ class Replay:
         places = [None, *(operand[pair] for pair in zip(move.sites, move.sites[1:], strict=False))]
         links = tuple(ChainLink(file.sites[s], n, p) for s, n, p in zip(move.sites, move.chain, places, strict=True))
         self.pilot.apply_chain(file, move.function, links, find.between(list(links)))
+
+    def _prefix(self, file: InstrumentedFile, move: Move | Proven) -> None:
+        self.pilot.apply_prefix(file, move.function, find.prefix_at(file, move.sites, move.chain))
+
+    def _threads(self, file: InstrumentedFile, move: Move | Proven) -> None:
+        self.pilot.widen.expect(file.path, move.function)
 
     def _refuse(self, what: str, where: str, reason: str) -> None:
         self.pilot.refused.append(Refused(what, where, reason))

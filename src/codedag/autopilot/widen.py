@@ -22,6 +22,7 @@ from codedag.backends.same import same
 from codedag.instrument.program import Program, owner_of
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.later import Watch
 from codedag.migrate.remember import Memory
 from codedag.migrate.trial import Trial
 
@@ -32,6 +33,7 @@ FIRST, UNSURE = 3, 6  # batches that are fetched both ways: always, and while th
 EVERY, RAREST = 40, 400  # batches per check later on, at first and after many without a difference
 SMALL_GAIN = 1.15
 FAILURES, PREPARED = 3, 25  # batches given up before the move is, and functions prepared on demand
+RETRIES, AGAIN = 2, 40  # how often it is tried again, and after how many batches (4 and 16 times as many)
 MOST_THREADS = 4
 FETCHER = "torch.utils.data._utils.fetch"
 
@@ -51,15 +53,16 @@ class Lane:
     is_ready: bool = False
     waiting: bool = False
     declined: str = ""
+    retry_at: int = 0  # the batch from which it is tried again after it was not faster: the machine may be less busy
     failures: int = 0
     prepared: int = 0
     batches: int = 0
+    tried: int = 0
     due_at: int = 0
     chance: random.Random = field(default_factory=lambda: random.Random(0))
 
     def due(self) -> bool:
         """Whether this batch is fetched both ways."""
-        self.batches += 1
         checked = self.trial.checked
         if checked < FIRST or (checked < UNSURE and self.trial.gain() < SMALL_GAIN):
             return True
@@ -82,6 +85,7 @@ class Widen:
         self._make: Any = None
         self._original: Any = None
         self._changed: Any = None
+        self._watch: Watch | None = None
         self._process = os.getpid()
         self._capped: Any = None
 
@@ -89,14 +93,30 @@ class Widen:
 
     def found(self, path: str, owner: str) -> None:
         """A function has been planned: if items of a data set may come from it, their fetches are looked at."""
-        of = getattr(sys.modules.get(FETCHER), "_MapDatasetFetcher", None)
-        if self._changed is not None or of is None or not owner.endswith("__getitem__"):
-            return
-        self._original, self._changed = of.fetch, of
-        of.fetch = _method(self)
+        if owner.endswith("__getitem__"):
+            self._enter(sys.modules.get(FETCHER))
+
+    def expect(self, path: str, owner: str) -> None:
+        """An earlier run has fetched items of this function in threads: so will this one, once there is a loader."""
+        self.found(path, owner)
+        if self._changed is None:
+            self._watch = Watch(self._loaded)
+            self._watch.start()
+
+    def _loaded(self, module: Any) -> None:
+        if module.__name__ == FETCHER:
+            self._enter(module)
+
+    def _enter(self, module: Any) -> None:
+        of = getattr(module, "_MapDatasetFetcher", None)
+        if self._changed is None and of is not None:
+            self._original, self._changed = of.fetch, of
+            of.fetch = _method(self)
 
     def restore(self) -> None:
         """Puts the loader and what was capped back as they were."""
+        if self._watch is not None:
+            self._watch.stop()
         if self._changed is not None:
             self._changed.fetch, self._changed = self._original, None
         self._uncap()
@@ -118,7 +138,7 @@ class Widen:
         self.memory.paused = due  # what is compared is computed, both times
         batch = self._make(get, indices, lane.habit)
         started = time.perf_counter()
-        done = batch.run(self.threads)
+        done = attempt(batch.run, self.threads) is True  # items run on trial in there: what fails is ours
         seconds = time.perf_counter() - started
         if not done:
             self.memory.paused = False
@@ -141,6 +161,9 @@ class Widen:
         lane.trial.record(plain / len(data), seconds / len(data), verdict)
         if not lane.trial.active:
             lane.declined = lane.trial.reason
+            lane.tried += 1
+            if verdict and lane.tried <= RETRIES:
+                lane.retry_at = lane.batches + AGAIN * 4**lane.tried
             self._uncap()
 
     def _lane(self, fetcher: Any, indices: Any) -> Lane | None:
@@ -151,6 +174,9 @@ class Widen:
         lane = self.lanes.get(type(dataset))
         if lane is None:
             lane = self.lanes[type(dataset)] = self._new(dataset)
+        lane.batches += 1
+        if lane.retry_at and lane.batches >= lane.retry_at:
+            self._try_again(lane)
         if lane.declined or not fetcher.auto_collation or type(indices) is not list or len(indices) < 2:
             return None
         if hasattr(fetcher.dataset, "__getitems__") and not _is_subset(fetcher.dataset):
@@ -170,6 +196,12 @@ class Widen:
         elif self.threads < 2:
             self._decline(lane, "there is one core")
         return lane
+
+    def _try_again(self, lane: Lane) -> None:
+        lane.declined, lane.retry_at, lane.due_at = "", 0, 0
+        lane.trial = Trial(lane.trial.what)
+        self._cap()
+        self.begin(lane.root, lane.trial, f"{self.threads} threads")
 
     # -- preparing
 

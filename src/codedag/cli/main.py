@@ -15,8 +15,11 @@ from codedag.ir.errors import DOCS, CodedagError
 COMMANDS = {
     "run": "codedag.cli.run",
     "trace": "codedag.cli.trace",
+    "devices": "codedag.cli.devices",
+    "profile": "codedag.cli.profile",
     "view": "codedag.cli.view",
     "compare": "codedag.cli.compare",
+    "experiment": "codedag.cli.experiment",
     "doctor": "codedag.cli.doctor",
 }
 

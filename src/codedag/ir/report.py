@@ -10,12 +10,16 @@ from codedag.ir.fields import Natural, Seconds
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the changed program computed the same: how many results were compared and differed, and how."""
+    """Whether the changed program computed the same: how many results were compared and differed, and how.
+
+    `unverified` results had been used unchecked before the first difference was found.
+    """
 
     identical: bool
     checked: Natural
     mismatches: Natural
     how: str
+    unverified: Natural = 0
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):

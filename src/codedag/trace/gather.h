@@ -163,7 +163,7 @@ typedef struct { uint32_t token, number; } Arrival;
 
 typedef struct {
     PyObject_HEAD
-    PyObject *user_files, *names, *on_operation;
+    PyObject *user_files, *names, *on_operation, *taker; /* who keeps the inputs of first executions, or NULL */
     PyObject *classify, *nbytes, *signature, *open_shapes, *layout_of, *address_of, *bound_to, *name_of, *samples, *tensor_samples;
     PyObject *habits, *partial, *bytes_io, *moved, *read_by;
     int has_stepped;            /* an optimiser has written its parameters */

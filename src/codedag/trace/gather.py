@@ -50,6 +50,7 @@ class Gatherer:
     """Gathers templates and edges; `on_operation` is told of some executions (the pilot counts there)."""
 
     api: Any = None  # C sites call the methods below; the twin in C offers them functions instead
+    taker: Any = None  # told of the first execution of each template, with what went into it
 
     def __init__(
         self, user_files: set[str], names: Names, on_operation: Callable[[Template], None] | None = None
@@ -210,6 +211,8 @@ class Gatherer:
             self._count(template, total, own, outputs)
             template.peak_nbytes, self._peak = max(template.peak_nbytes, self._peak), 0
             count = template.count
+        if self.taker is not None and count == 1 and not failed:
+            self.taker(template, site.kind, call.function, call.args, call.keywords)
         if self._on_operation is not None and (count == 1 or count >= TOLD_FROM):
             self._on_operation(template)
         return True
@@ -245,9 +248,7 @@ class Gatherer:
                 return False
         return True
 
-    def _passes_on(
-        self, path: int, call: Call, inputs: list[Leaf], outputs: list[Leaf], returned: Any
-    ) -> bool:  # fmt: skip
+    def _passes_on(self, path: int, call: Call, inputs: list[Leaf], outputs: list[Leaf], returned: Any) -> bool:
         """Whether all that came out was there before: inside of what went in, or made by what this call has run."""
         given = {id(value) for value in (call.own, *call.args, *call.keywords.values())}
         if not outputs or id(call.result) in given:

@@ -28,6 +28,7 @@ from codedag.trace.gathered import Gathered
 from codedag.trace.idle import Idle
 from codedag.trace.recorder import Recorder
 from codedag.trace.records import Records, join, read
+from codedag.trace.spool import Spool
 
 SOON, LATER = 20_000_000, 200_000_000  # nanoseconds between two writes: of a worker, of the program
 SHARE = {SOON: 20, LATER: 50}  # writing may take one part in so many of the time
@@ -188,6 +189,7 @@ class Family:
         return {
             "program": self.program.terms(), "main": main, "folder": str(self.folder), "max_depth": self.max_depth,
             "parent": self.records.process, "root": site_module.native.path(),
+            "samples": str(self.recorder.spool.folder) if self.recorder.spool else "",
         }  # fmt: skip
 
 
@@ -218,6 +220,8 @@ def arrive(ticket: dict[str, Any]) -> None:
         program = Program.of_terms(ticket["program"])
         records = Records(process=os.getpid(), parent=ticket["parent"], root=ticket["root"])
         recorder = Recorder(program.names)
+        if ticket["samples"]:
+            recorder.keep_samples(Spool(Path(ticket["samples"])))
         family = Family(program, recorder, Path(ticket["folder"]), ticket["max_depth"], records, wait=SOON)
         sys.meta_path.insert(0, Finder(program))
         if ticket["main"]:

@@ -20,6 +20,7 @@ from codedag.trace.gathered import Gathered
 from codedag.trace.processes import Family
 from codedag.trace.recorder import Recorder
 from codedag.trace.rundir import Keeper
+from codedag.trace.spool import FOLDER, Spool, forget
 from codedag.trace.unseen import not_looked_into
 
 
@@ -35,7 +36,13 @@ class Traced:
 
 
 def trace(
-    target: Target, keeper: Keeper, *, program: Program | None = None, max_depth: int = 0, memory: bool = False
+    target: Target,
+    keeper: Keeper,
+    *,
+    program: Program | None = None,
+    max_depth: int = 0,
+    memory: bool = False,
+    samples: bool = False,
 ) -> Traced:
     """Runs the program, records its graph and writes it; a forked child that runs to its end only keeps its records."""
     keeper.begin()
@@ -43,6 +50,7 @@ def trace(
     program = program or Program([target.root()])
     program.where.hold(str(target.root() / "any.py"))  # loads what this asks: afterwards it may be out of reach
     family = Family(program, Recorder(program.names), keeper.path / "records", max_depth)
+    spool = _spooling(family.recorder, keeper, samples)
     around = ExitStack()
     around.enter_context(importing(program))
     around.enter_context(_measuring(memory))
@@ -53,8 +61,20 @@ def trace(
         return Traced(ending, forked=True)
     if memory:
         keeper.notes.append("peak bytes were measured, which takes time: the times of this run are too long")
+    if spool.failure:
+        keeper.notes.append(f"inputs were not kept for `codedag profile`: {spool.failure}")
     done = after(_concluded, keeper, family, around, target, ending)
     return Traced(ending, failure=done.reason) if done.__class__ is Failed else done  # type: ignore[return-value]
+
+
+def _spooling(recorder: Recorder, keeper: Keeper, samples: bool) -> Spool:
+    """Begins to keep samples of inputs in the run, if they are wanted; those of an earlier run there are forgotten."""
+    spool = Spool(keeper.path / FOLDER)
+    forget(spool.folder)
+    if samples and not keeper.broken:
+        spool.begin()
+        recorder.keep_samples(spool)
+    return spool
 
 
 def _forked(family: Family, around: ExitStack) -> None:
