@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from codedag.api.migrator import create_custom_migrator as create_custom_migrator
     from codedag.api.monitors import MemoryProfiler as MemoryProfiler
     from codedag.api.monitors import PerformanceMonitor as PerformanceMonitor
+    from codedag.api.optimizer import GraphCoarsening as GraphCoarsening
+    from codedag.api.optimizer import IterativeOptimizer as IterativeOptimizer
+    from codedag.api.optimizer import KWayPartitioner as KWayPartitioner
+    from codedag.api.optimizer import OptimizerManager as OptimizerManager
+    from codedag.api.optimizer import Partition as Partition
     from codedag.api.run import Run as Run
     from codedag.api.tracing import trace as trace
     from codedag.experiment import ExperimentMonitor as ExperimentMonitor
@@ -34,6 +39,11 @@ _HOMES = {
     "Graph": "codedag.ir",
     "Plan": "codedag.ir",
     "Run": "codedag.api.run",
+    "GraphCoarsening": "codedag.api.optimizer",
+    "IterativeOptimizer": "codedag.api.optimizer",
+    "KWayPartitioner": "codedag.api.optimizer",
+    "OptimizerManager": "codedag.api.optimizer",
+    "Partition": "codedag.api.optimizer",
     "EnhancedTracer": "codedag.api.enhanced_tracer",
     "ExperimentMonitor": "codedag.experiment",
     "FilterConfig": "codedag.instrument.selection",
@@ -56,8 +66,13 @@ __all__ = [
     "FilterConfig",
     "FunctionFilter",
     "Graph",
+    "GraphCoarsening",
+    "IterativeOptimizer",
+    "KWayPartitioner",
     "MemoryProfiler",
     "MetricsLogger",
+    "OptimizerManager",
+    "Partition",
     "PatchInjector",
     "PerformanceMonitor",
     "PipelineMigrator",

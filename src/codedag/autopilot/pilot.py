@@ -38,6 +38,7 @@ from codedag.migrate.remember import Memory, Prefix
 from codedag.migrate.substitute import Substitute
 from codedag.migrate.trial import Trial
 from codedag.migrate.usable import may_run
+from codedag.trace.events import Log
 from codedag.trace.recorder import Recorder, Template, shown_path
 
 OBSERVE = 40  # executions of one operation after which its function has been seen enough
@@ -66,6 +67,7 @@ class Pilot:
     applied: list[Applied] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    log: Log = field(default_factory=Log)
     watches: dict[Function, Watch] = field(default_factory=dict)
     switched_at: float | None = None
     started_at: float = 0.0
@@ -245,6 +247,7 @@ class Pilot:
 
     def _look_around(self) -> None:
         """What is done now and then: functions without data are left alone, and processes hear of each other."""
+        self.log.sample()
         if self.kernels and find.is_loaded("numpy"):  # not before the program has loaded it as it wants it
             wanted, self.kernels = self.kernels, []
             attempt(self.shelf.stock, wanted)
@@ -359,7 +362,7 @@ class Pilot:
         self._switch(file, applied, change.variants())
 
     def apply_prefix(self, file: InstrumentedFile, owner: str, found: find.FoundPrefix) -> None:
-        """Keeps what a prefix gives in memory, on trial."""
+        """Keeps what a function reads and always does to it."""
         trial = Trial(" ".join(found.names))
         prefix = Prefix(found.links, trial, self.memory, Repeats(self.program).expected)
         sites = [link.site.info.index for link in found.links]

@@ -96,8 +96,12 @@ class Replay:
 
     def _make(self, file: InstrumentedFile, move: Move | Proven) -> None:
         make: Callable[[InstrumentedFile, Move | Proven], None] | None
-        makers = {"fuse": self._chain, "substitute": self._call, "remember": self._prefix, "widen": self._threads}
-        make = makers.get(move.kind)
+        make = {
+            "fuse": self._chain,
+            "substitute": self._call,
+            "remember": self._prefix,
+            "widen": self._items,
+        }.get(move.kind)
         if make is None:
             raise LookupError(f"a move of kind {move.kind} cannot be made again from a plan")
         make(file, move)
@@ -118,9 +122,11 @@ class Replay:
         self.pilot.apply_chain(file, move.function, links, find.between(list(links)))
 
     def _prefix(self, file: InstrumentedFile, move: Move | Proven) -> None:
+        if any(file.sites[site].variant is not None for site in move.sites):
+            raise LookupError("another change is made at one of its calls")
         self.pilot.apply_prefix(file, move.function, find.prefix_at(file, move.sites, move.chain))
 
-    def _threads(self, file: InstrumentedFile, move: Move | Proven) -> None:
+    def _items(self, file: InstrumentedFile, move: Move | Proven) -> None:
         self.pilot.widen.expect(file.path, move.function)
 
     def _refuse(self, what: str, where: str, reason: str) -> None:

@@ -23,9 +23,11 @@ from codedag.instrument.guard import Failed, after
 from codedag.instrument.hook import importing
 from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
+from codedag.ir import RunDirectory
 from codedag.migrate.remember import Memory
 from codedag.trace.rundir import Keeper
 from codedag.trace.rundir import _versions as versions_loaded
+from codedag.view.html.page import write_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,9 @@ def _finished(
             keeper.left("what was proven could not be kept", after(_remember, store, pilot, outcome))
     if not keeper.broken and pilot.team.crew.folder is not None:
         after(shutil.rmtree, pilot.team.crew.folder, ignore_errors=True)
+    keeper.left("the timeline could not be made", after(_keep_events, keeper, pilot, ended))
     keeper.end("ok" if ending.code == 0 else "failed", ending.code)
+    keeper.left("the report page could not be written", after(keep_page, keeper))
     if isinstance(outcome, Failed):
         return Finished(ending, None, keeper, pilot, outcome.reason)
     return Finished(ending, outcome, keeper, pilot)
@@ -116,6 +120,22 @@ def _conclude(pilot: Pilot, ended: float) -> Outcome:
     pilot.stop()
     switched = ended - pilot.switched_at if pilot.switched_at is not None else 0.0
     return conclude(pilot, ended - pilot.started_at, switched, site_module.native.spent() / 1e9)
+
+
+def _keep_events(keeper: Keeper, pilot: Pilot, ended: float) -> None:
+    """Writes single calls and memory over time, as far as the program was observed."""
+    gathered = pilot.recorder.gathered()
+    pilot.log.process = getpid()
+    pilot.log.fill(pilot.recorder.gatherer.events())
+    gathered.logs.append(pilot.log)
+    switched = {} if pilot.switched_at is None else {"switched": round(pilot.switched_at * 1e9)}
+    keeper.keep(gathered.events(round(pilot.started_at * 1e9), round(ended * 1e9), switched))
+
+
+def keep_page(keeper: Keeper) -> None:
+    """Writes the report page next to the files that it shows, unless these could not be written."""
+    if not keeper.broken:
+        write_page(RunDirectory(keeper.path), keeper.path / "report.html")
 
 
 def _remember(store: Store, pilot: Pilot, outcome: Outcome) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.backends.same import same
 from codedag.instrument.program import Program, owner_of
+from codedag.instrument.sites import CALL, VARIANT, SiteInfo, make, native
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.later import Watch
@@ -111,7 +112,7 @@ class Widen:
         of = getattr(module, "_MapDatasetFetcher", None)
         if self._changed is None and of is not None:
             self._original, self._changed = of.fetch, of
-            of.fetch = _method(self)
+            of.fetch = _method(of.fetch, self.fetch)
 
     def restore(self) -> None:
         """Puts the loader and what was capped back as they were."""
@@ -268,11 +269,13 @@ class Widen:
             self._capped = None
 
 
-def _method(widen: Widen) -> Callable[..., Any]:
-    def fetch(self: Any, possibly_batched_index: Any) -> Any:
-        return widen.fetch(self, possibly_batched_index)
-
-    return fetch
+def _method(original: types.FunctionType, instead: Callable[..., Any]) -> Any:
+    """A method that runs something else, and has no frame of ours in its tracebacks."""
+    code = original.__code__
+    site = make(SiteInfo(0, CALL, "", code.co_filename, code.co_firstlineno, 0, code.co_firstlineno, 0, ""))
+    site.variant = lambda _, fetcher, indices: instead(fetcher, indices)
+    site.mode = VARIANT
+    return native.method(site, original)
 
 
 def _is_subset(dataset: Any) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from codedag.backends import (
+    known_albumentations,
     known_audio,
     known_builtins,
     known_cv2,
@@ -61,6 +62,7 @@ _LIBRARIES: dict[str, Callable[[Table, Any], None]] = {
     "scipy.signal": known_scipy.learn_signal,
     "scipy.fft": known_scipy.learn_fft,
     "soundfile": known_audio.learn_soundfile,
+    "albumentations": known_albumentations.learn,
     "pandas": known_pandas.learn,
     **known_stdlib.LIBRARIES,
 }
@@ -68,15 +70,15 @@ _LIBRARIES: dict[str, Callable[[Table, Any], None]] = {
 _PACKAGES: dict[str, tuple[str, dict[str, Any]]] = known_scipy.PACKAGES | known_audio.PACKAGES
 _table = Table()
 _waiting = dict(_LIBRARIES)
-_seen_modules = 0
+_seen: tuple[int, str] = (0, "")  # how many modules were loaded when last looked, and the last of them
 known_builtins.learn(_table)
 
 
 def learn() -> None:
     """Adds what is known of the libraries that the program has loaded since the last time."""
-    global _seen_modules
-    count = len(sys.modules)
-    if count == _seen_modules:
+    global _seen
+    now = (len(sys.modules), next(reversed(sys.modules)))
+    if now == _seen:
         return
     for name, teach in list(_waiting.items()):
         module = sys.modules.get(name)
@@ -86,7 +88,7 @@ def learn() -> None:
     for package, (names, facts) in _PACKAGES.items():
         if package in sys.modules:
             _table.functions_in(package, names, **facts)
-    _seen_modules = count  # last: another thread that asks meanwhile learns for itself
+    _seen = now  # last: another thread that asks meanwhile learns for itself
 
 
 def _is_whole(module: types.ModuleType) -> bool:

@@ -9,7 +9,7 @@ from codedag.backends.known_table import Effect, Table
 
 _CORE = (
     "A_weighting amplitude_to_db autocorrelate db_to_amplitude db_to_power fft_frequencies frames_to_samples "
-    "frames_to_time get_duration get_samplerate hz_to_mel hz_to_midi hz_to_octs istft magphase mel_frequencies "
+    "frames_to_time get_duration hz_to_mel hz_to_midi hz_to_octs istft magphase mel_frequencies "
     "mel_to_hz "
     "midi_to_hz note_to_hz pcen power_to_db resample samples_to_frames samples_to_time stft time_to_frames "
     "time_to_samples to_mono zero_crossings cqt_frequencies perceptual_weighting"
@@ -50,7 +50,7 @@ _FACTS: dict[str, Any] = {"outs": ("out",), "fresh": False, "by_threads": True, 
 _LOAD: dict[str, Any] = {"effect": Effect.READS, "outs": (), "files": (0, "path"), "declines": _name}
 #: What numba compiles on the first call is kept, and is the same code in every thread.
 PACKAGES: dict[str, tuple[str, dict[str, Any]]] = {
-    "librosa.core.audio": ("load", _LOAD),
+    "librosa.core.audio": ("load get_samplerate", _LOAD),
     "librosa.core": (_CORE, _FACTS),
     **{f"librosa.{part}": (names, _FACTS) for part, names in _PARTS.items()},
 }

@@ -28,7 +28,7 @@ _PURE = (
 )
 #: Sums and transforms that may be split among threads.
 _SUMS = (
-    "dft idft gemm mulTransposed PSNR Canny CLAHE cornerHarris cornerMinEigenVal calcBackProject HoughLines "
+    "dft idft gemm mulTransposed PSNR Canny cornerHarris cornerMinEigenVal calcBackProject "
     "fastNlMeansDenoising fastNlMeansDenoisingColored"
 )
 _DRAWING = (

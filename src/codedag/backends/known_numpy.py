@@ -32,7 +32,8 @@ _VIEWS = (
     "broadcast_arrays broadcast_to diagonal expand_dims hsplit vsplit dsplit split array_split imag real "
     "matrix_transpose "
     "moveaxis permute_dims ravel reshape rollaxis squeeze swapaxes transpose diag unstack copyto_view array require "
-    "flip fliplr flipud rot90 meshgrid frombuffer unique nan_to_num astype trim_zeros append"
+    "flip fliplr flipud rot90 meshgrid frombuffer unique nan_to_num astype trim_zeros append polyder polyint ix_ "
+    "real_if_close einsum"
 )
 _BLAS = "dot einsum inner matmul tensordot vdot vecdot matvec vecmat convolve correlate cov corrcoef kron polyfit cross"
 _CALLS_BACK = "apply_along_axis piecewise fromiter"  # they call what they are given
@@ -48,10 +49,10 @@ _METHODS = {
     "all": 1, "any": 1, "argmax": 1, "argmin": 1, "argpartition": -1, "argsort": -1, "choose": 1, "clip": 2,
     "compress": 2, "copy": -1, "cumprod": 2, "cumsum": 2, "flatten": -1, "max": 1, "mean": 2, "min": 1, "nonzero": -1,
     "prod": 2, "repeat": -1, "round": 1, "searchsorted": -1, "std": 2, "sum": 2, "take": 2, "tobytes": -1,
-    "trace": 4, "var": 2, "item": -1, "tolist": -1, "conj": -1, "conjugate": -1, "__copy__": -1, "__deepcopy__": -1,
+    "trace": 4, "var": 2, "item": -1, "tolist": -1, "__copy__": -1, "__deepcopy__": -1,
 }  # fmt: skip
-_VIEW_METHODS = "reshape transpose ravel view squeeze swapaxes diagonal byteswap __array__ newbyteorder"
-_INTO = "fill itemset partition put resize sort setfield setflags __setitem__ __iadd__ __imul__"
+_VIEW_METHODS = "reshape transpose ravel view squeeze swapaxes diagonal conj conjugate __array__ newbyteorder"
+_INTO = "fill itemset partition put sort setfield setflags __setitem__ __iadd__ __imul__"
 _DRAWS = (
     "beta binomial bytes chisquare choice dirichlet exponential f gamma geometric gumbel hypergeometric integers "
     "laplace logistic lognormal logseries multinomial multivariate_hypergeometric multivariate_normal "
@@ -76,8 +77,9 @@ def _values(table: Table, numpy: Any) -> None:
     table.add_atoms({type(numpy.dtype(code)) for code in "?bBhHiIlLqQefdFDgGSUMm"})
     table.atoms.add(type(numpy._NoValue))
     table.hold(numpy.ndarray, lambda value: not value.dtype.hasobject)
+    kept = numpy.ndarray  # np.uint8(array) gives the array itself if it is one already
     for kind in scalars:
-        table.functions_of(numpy, kind.__name__, outs=())
+        table.functions_of(numpy, kind.__name__, outs=(), fresh=lambda args, _: not args or type(args[0]) is not kept)
         table.methods_of(kind, "item astype round tolist tobytes", outs=())
         table.methods_of(kind, "clip mean sum min max any all", outs=(2, 1, "out"), most=1)
 
@@ -89,6 +91,7 @@ def _functions(table: Table, numpy: Any) -> None:
     table.functions_of(numpy, "arange", outs=())
     table.functions_of(numpy, "empty empty_like", outs=(), deterministic=False)
     table.functions_of(numpy, _BLAS, by_threads=True)
+    table.functions_of(numpy, "einsum", by_threads=True, fresh=False)
     table.functions_of(numpy, _CALLS_BACK)
     table.functions_of(
         numpy, "copyto put place putmask put_along_axis fill_diagonal", outs=(0, "a", "dst", "arr"), fresh=False
@@ -150,6 +153,7 @@ def _array(table: Table, kind: type) -> None:
 def learn_linalg(table: Table, linalg: Any) -> None:
     """Adds numpy.linalg, whose sums are ordered by BLAS."""
     table.functions_of(linalg, _LINALG, by_threads=True)
+    table.functions_of(linalg, "matrix_power", by_threads=True, fresh=False)
 
 
 def learn_fft(table: Table, fft: Any) -> None:

@@ -15,7 +15,7 @@ _SURE = (
     "filter "
     "point quantize reduce resize rotate tobytes transform transpose remap_palette split get_flattened_data"
 )
-_INTO = "paste putalpha putdata putpalette putpixel thumbnail alpha_composite load verify draft seek close"
+_INTO = "paste putalpha putdata putpalette putpixel thumbnail alpha_composite load draft seek"
 _IMAGE = "new merge blend composite alpha_composite linear_gradient radial_gradient frombytes eval"
 _ALIASES = "fromarray frombuffer"
 _OPERATIONS = (

@@ -58,13 +58,13 @@ _SKIMAGE = {
 
 def learn_ndimage(table: Table, module: Any) -> None:
     """Adds scipy.ndimage: results are new arrays unless `output` is an array."""
-    table.functions_of(module, _NDIMAGE, outs=("output", "indices", "distances", "out"), declines=_output)
+    table.functions_of(module, _NDIMAGE, declines=_filled)
 
 
-def _output(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
-    """`output` by position has another place in each function; only the image is an array that comes by position."""
-    arrays = sum(type(value).__name__ == "ndarray" for value in args[2:])
-    return "an array by position may be its output" if arrays else ""
+def _filled(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+    """The distance transforms can write into two arrays more."""
+    given = keywords.get("distances") is not None or keywords.get("indices") is not None
+    return "it is given arrays for distances or indices" if given or len(args) > 6 else ""
 
 
 def learn_signal(table: Table, module: Any) -> None:

@@ -50,9 +50,8 @@ def learn_pathlib(table: Table, module: Any) -> None:
 
 def _opens_to_write(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
     mode = args[1] if len(args) > 1 else keywords.get("mode", "r")
-    return (
-        device(args[0]) if type(mode) is str and not set(mode) - set("rbt") else f"it opens a file with mode {mode!r}"
-    )
+    reads = type(mode) is str and not set(mode) - set("rbt")
+    return _first(args, keywords) if reads else f"it opens a file with mode {mode!r}"
 
 
 def learn_time(table: Table, module: Any) -> None:

@@ -88,6 +88,7 @@ class Table:
         self.atoms: set[type] = set()  # nothing inside, cannot change
         self.held: dict[type, Callable[[Any], bool]] = {}  # plain if the check agrees: arrays, images
         self.classes: dict[int, type] = {}  # types that may be given as a value: dtypes, classes for isinstance
+        self.callables: list[tuple[tuple[type, ...], Row, Callable[[Any], bool]]] = []  # objects that can be called
         self.families: dict[str, type] = {}  # package -> class whose subclasses in that package have its methods
 
     def functions_of(self, module: Any, names: str, **facts: Any) -> None:
@@ -136,7 +137,13 @@ class Table:
         kind = type(function)
         if kind in _CAN_BE_BOUND:
             return self._bound(function)
-        return self._unbound(function) if kind in _THROUGH_CLASS else None
+        return self._unbound(function) if kind in _THROUGH_CLASS else self._callable(function)
+
+    def _callable(self, value: Any) -> tuple[Row, Any] | None:
+        for roots, row, check in self.callables:
+            if any(root in bases(type(value)) for root in roots) and check(value):
+                return row, value
+        return None
 
     def _complete(self, function: Any, row: Row) -> Row:
         """The row with the places of `out`, which are looked up when it is first asked for."""
@@ -185,7 +192,7 @@ class Table:
         base = self.families.get(module.partition(".")[0]) if type(module) is str else None
         if base is None or base not in bases(kind):
             return None
-        return base if _is_defined_there(kind, module) else None
+        return base if is_defined_in(kind, module) else None
 
     def plain(self, value: Any, shallow: bool = False, budget: int = 4096) -> bool:
         """Whether no code of the user's can run when a library looks at the value."""
@@ -283,7 +290,8 @@ def _is_of(function: Any, top: str) -> bool:
 _SPREAD = frozenset({"os", "posixpath", "json", "re", "collections", "functools", "glob", "copy", "string", "math"})
 
 
-def _is_defined_there(kind: type, module: str) -> bool:
+def is_defined_in(kind: type, module: str) -> bool:
+    """Whether a module holds this class under its name."""
     name = type.__getattribute__(kind, "__name__")
     return getattr(sys.modules.get(module), name, None) is kind
 
@@ -294,16 +302,21 @@ def _through_class(row: Row) -> Row:
     return replace(row, outs=(0, *outs) if row.into_self else outs, into_self=False, most=row.most + 1)
 
 
+#: What libraries call an argument that they write into.
+_OUT_NAMES = frozenset({"out", "output", "indices_out", "distances"})
+
+
 def outs_in_signature(function: Any) -> tuple[Places, int]:
-    """The places of `out` in a function's signature, and how many positional arguments come before it."""
+    """The places of `out` in a function's signature, and how many positional arguments come before the first."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (ValueError, TypeError):
         return ("out",), 1  # it cannot be asked: only the first argument is surely not written
+    outs: list[int | str] = []
     for position, parameter in enumerate(parameters):
-        if parameter.name == "out" and parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
-            return (position, "out"), position
-    return ("out",), UNLIMITED
+        if parameter.name in _OUT_NAMES:
+            outs += [parameter.name] if parameter.kind is inspect.Parameter.KEYWORD_ONLY else [position, parameter.name]
+    return tuple(outs) or ("out",), next((place for place in outs if isinstance(place, int)), UNLIMITED)
 
 
 def known_of(table: Table, row: Row, owner: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Known | No:
@@ -327,7 +340,7 @@ def known_of(table: Table, row: Row, owner: Any, args: tuple[Any, ...], keywords
 def _written(table: Table, row: Row, owner: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Places:
     """The arguments that are written: those named for it, and images that are only now read from their files."""
     into_self = row.into_self or (owner is not UNBOUND and table.loads_later(owner))
-    named = tuple(place for place in row.outs or () if _is_given(place, args, keywords))
+    named = tuple(place for place in row.outs or () if _is_given(table, place, args, keywords))
     later = tuple(place for place, value in enumerate(args) if place not in named and table.loads_later(value))
     return ("self", *named, *later) if into_self else (*named, *later)
 
@@ -349,10 +362,11 @@ def _generator(row: Row, owner: Any, keywords: dict[str, Any]) -> Callable[[Any]
     return lambda called: drawn_from
 
 
-def _is_given(place: int | str, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+def _is_given(table: Table, place: int | str, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Whether something that can be written stands there: not None, nor a dtype."""
     if isinstance(place, int):
-        return place < len(args) and args[place] is not None
-    return keywords.get(place) is not None
+        return place < len(args) and not table.is_atom(args[place])
+    return place in keywords and not table.is_atom(keywords[place])
 
 
 def named_type(value: Any) -> str:

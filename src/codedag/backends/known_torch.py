@@ -11,7 +11,7 @@ _EACH = (
     "abs absolute add bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clip clamp_min clamp_max copysign "
     "div divide eq floor floor_divide fmax fmin fmod frac ge gt greater greater_equal heaviside isclose isfinite isinf "
     "isnan le less less_equal logical_and logical_not logical_or logical_xor lt masked_fill maximum minimum mul "
-    "multiply ne neg negative not_equal positive reciprocal remainder rot90 round rsub sgn sign signbit sqrt square "
+    "multiply ne neg negative not_equal reciprocal remainder rot90 round rsub sgn sign signbit sqrt square "
     "sub subtract true_divide trunc where lerp addcdiv addcmul nan_to_num"
 )
 _SHAPED = (
@@ -30,12 +30,13 @@ _MAKES = (
 #: The last bits may follow the number of threads: sums, and functions computed in blocks.
 _SUMS = (
     "sum mean std var std_mean var_mean prod cumsum cumprod norm logsumexp softmax log_softmax matmul mm bmm mv dot "
-    "einsum addmm baddbmm tensordot outer inner trace det inverse dist cdist cross exp exp2 expm1 log log10 log1p log2 "
+    "addmm baddbmm tensordot outer inner trace det inverse dist cdist cross exp exp2 expm1 log log10 log1p log2 "
     "sin cos tan sinh cosh tanh asin acos atan atan2 sigmoid erf erfc erfinv rsqrt pow float_power relu logit "
     "nansum nanmean nanmedian cov corrcoef trapz trapezoid cumulative_trapezoid stft istft hypot angle deg2rad "
     "rad2deg logaddexp"
 )
 _VIEWS = (
+    "positive "
     "as_tensor asarray from_numpy atleast_1d atleast_2d atleast_3d broadcast_tensors broadcast_to chunk detach "
     "diagonal "
     "expand_copy flatten movedim moveaxis narrow permute ravel real imag reshape select split squeeze swapaxes "
@@ -47,8 +48,8 @@ _VIEWS = (
 _VIEW_METHODS = (
     "view view_as expand expand_as contiguous float double half int long short bool byte char bfloat16 to type "
     "type_as cpu "
-    "numpy data_ptr unfold as_strided __array__ requires_grad_ reshape_as is_contiguous stride storage_offset "
-    "__getitem__ t T pin_memory resolve_conj resolve_neg share_memory_ lift_fresh"
+    "numpy data_ptr unfold as_strided __array__ reshape_as is_contiguous stride storage_offset "
+    "__getitem__ t T pin_memory resolve_conj resolve_neg positive"
 )
 _METHODS_ONLY = (
     "item tolist size dim nelement new_zeros new_ones new_full new_tensor repeat ndimension element_size __len__"
@@ -59,19 +60,19 @@ _INTO = (
     "index_fill_ index_put_ le_ lerp_ log_ log10_ log1p_ log2_ logical_and_ logical_not_ logical_or_ lt_ "
     "masked_fill_ masked_scatter_ mul_ multiply_ nan_to_num_ ne_ neg_ pow_ reciprocal_ relu_ remainder_ round_ rsqrt_ "
     "scatter_ scatter_add_ sigmoid_ sign_ sin_ cos_ sqrt_ square_ sub_ subtract_ tanh_ tril_ triu_ true_divide_ trunc_ "
-    "zero_ squeeze_ unsqueeze_ transpose_ t_ swapaxes_ resize_ __setitem__ put_"
+    "zero_ squeeze_ unsqueeze_ transpose_ t_ swapaxes_ __setitem__ put_"
 )
 _DRAWS = "rand randn randint randperm bernoulli normal multinomial poisson rand_like randn_like randint_like"
 _DRAWS_INTO = "random_ uniform_ normal_ bernoulli_ exponential_ cauchy_ geometric_ log_normal_"
 _FUNCTIONAL = (
     "interpolate pad one_hot normalize grid_sample affine_grid pixel_shuffle pixel_unshuffle unfold fold "
     "avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d max_pool1d max_pool2d max_pool3d "
-    "adaptive_max_pool2d conv1d conv2d conv3d linear relu relu6 leaky_relu elu gelu silu sigmoid tanh softmax "
-    "log_softmax "
-    "softplus hardtanh hardswish mse_loss l1_loss smooth_l1_loss cross_entropy nll_loss binary_cross_entropy "
-    "binary_cross_entropy_with_logits cosine_similarity pairwise_distance layer_norm"
+    "adaptive_max_pool2d conv1d conv2d conv3d linear softmax log_softmax mse_loss l1_loss smooth_l1_loss "
+    "cross_entropy nll_loss binary_cross_entropy binary_cross_entropy_with_logits cosine_similarity "
+    "pairwise_distance layer_norm"
 )
-_DATA = "default_collate default_convert"
+#: Their second positional argument may be `inplace`.
+_ACTIVATIONS = "relu relu6 leaky_relu elu gelu silu sigmoid tanh softplus hardtanh hardswish"
 
 
 def learn(table: Table, torch: Any) -> None:
@@ -98,6 +99,7 @@ def _functions(table: Table, torch: Any) -> None:
     for names, sums in ((_EACH, False), (_SHAPED, False), (_MAKES, False), (_SUMS, True)):
         table.functions_of(torch, names, outs=("out",), by_threads=sums, declines=_device)
     table.functions_of(torch, _VIEWS, outs=(), fresh=False, declines=_device)
+    table.functions_of(torch, "einsum", outs=(), fresh=False, by_threads=True)
     table.functions_of(torch, "empty empty_like", outs=("out",), deterministic=False, declines=_device)
     table.functions_of(torch, "Size device", outs=())
 
@@ -141,7 +143,9 @@ def _stream(torch: Any) -> Any:
 
 def learn_functional(table: Table, module: Any) -> None:
     """Adds torch.nn.functional without what draws (dropout) or keeps (batch_norm)."""
-    table.functions_of(module, _FUNCTIONAL, outs=("out",), by_threads=True, declines=_in_place, fresh=False)
+    facts: dict[str, Any] = {"outs": ("out",), "by_threads": True, "declines": _in_place, "fresh": False}
+    table.functions_of(module, _FUNCTIONAL, **facts)
+    table.functions_of(module, _ACTIVATIONS, most=1, **facts)
 
 
 def _in_place(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
@@ -150,9 +154,10 @@ def _in_place(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
 
 def learn_data(table: Table, module: Any) -> None:
     """Adds the functions that make batches of items."""
-    table.functions_of(module, _DATA, outs=(), fresh=_stacks)
+    table.functions_of(module, "default_collate", outs=(), fresh=_stacks)
+    table.functions_of(module, "default_convert", outs=(), fresh=False)
 
 
 def _stacks(args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     """Texts are given back in the list in which they came."""
-    return type(args[0]) is list and bool(args[0]) and type(args[0][0]) not in (str, bytes)
+    return bool(args) and type(args[0]) is list and bool(args[0]) and type(args[0][0]) not in (str, bytes)

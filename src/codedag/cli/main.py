@@ -17,6 +17,8 @@ COMMANDS = {
     "trace": "codedag.cli.trace",
     "devices": "codedag.cli.devices",
     "profile": "codedag.cli.profile",
+    "plan": "codedag.cli.plan",
+    "explain": "codedag.cli.explain",
     "view": "codedag.cli.view",
     "compare": "codedag.cli.compare",
     "experiment": "codedag.cli.experiment",

@@ -350,6 +350,9 @@ class Program:
             kept = self._planned.setdefault(path, {}).setdefault(owner, set())
             for index, variant in variants.items():
                 site = self.files[path].sites[index]
+                if hasattr(site.variant, "inner") and not hasattr(variant, "inner"):
+                    site.variant.inner = variant  # a check stays, around whatever else stands there
+                    continue
                 site.variant = variant
                 site.mode = VARIANT if variant is not None else PASS
                 (kept.add if variant is not None else kept.discard)(index)

@@ -41,16 +41,31 @@ def _range(array: Any) -> str:
 
 def shape_class(args: Sequence[Any], keywords: Mapping[str, Any]) -> Hashable:
     """What calls of about the same cost have in common: types, dtypes, and sizes of arrays to a power of two."""
-    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    array = numpy.ndarray if numpy is not None else ()
-    tensor = getattr(torch, "Tensor", ()) if torch is not None else ()
     found: list[Any] = []
     for value in (*args, *keywords.values()) if keywords else args:
         kind = type(value)
-        if kind is array:
+        how = _how.get(kind, "") or _learn(kind)
+        if how == "array":
             found.append((value.dtype.char, value.ndim, value.size.bit_length()))
-        elif kind is tensor:
+        elif how == "tensor":
             found.append((value.dtype, value.ndim, value.numel().bit_length()))
         else:
             found.append(value if kind is str else kind)
     return tuple(found)
+
+
+_how: dict[type, str] = {}  # by type; this is asked for every call
+
+
+def _learn(kind: type) -> str:
+    """What a type is to us: an array, a tensor, or something else."""
+    if len(_how) > 500:
+        _how.clear()
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None and kind is numpy.ndarray:
+        _how[kind] = "array"
+    elif torch is not None and kind is getattr(torch, "Tensor", None):
+        _how[kind] = "tensor"
+    else:
+        _how[kind] = "other"
+    return _how[kind]

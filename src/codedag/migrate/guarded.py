@@ -22,7 +22,9 @@ from codedag.migrate.modes import Different, Mode
 from codedag.migrate.trial import Trial
 
 REASONS = 50  # different reasons that are counted per function; the rest are counted together
+REFUSED = 100  # calls of one class that no guard took, after which they are no longer asked
 TIMED = 8  # one in so many calls of a settled choice is timed
+NEVER = f"none of {REFUSED} calls of this size was taken"
 ELSEWHERE = "the plan does not name this place"
 TURN = "the original's turn in the comparison of speeds"
 
@@ -35,7 +37,7 @@ class Arm:
     trial: Trial
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Running:
     """A call that a substitute has answered."""
 
@@ -97,7 +99,10 @@ class Guarded:
         return self._run(_Running(self.arms[at - 1], at, ballot, args, keywords), started)
 
     def _taking(self, ballot: Ballot, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[int]:
-        """The substitutes that take this call; the first reason is counted if there are none."""
+        """The substitutes that take this call; the last reason is counted if there are none."""
+        if ballot.refusals >= REFUSED:
+            self._decline(NEVER)
+            return []
         taking, reason = [], "it is not faster for calls of this size"
         for at, arm in enumerate(self.arms, 1):
             if not arm.trial.active:
@@ -109,6 +114,7 @@ class Guarded:
                 else:
                     reason = getattr(verdict, "reason", "the guard failed")
                     arm.trial.decline(self._short(reason))
+        ballot.refusals = 0 if taking else ballot.refusals + 1
         if not taking:
             self._decline(reason)
         return taking
@@ -129,8 +135,9 @@ class Guarded:
         if isinstance(result, Failed):
             (trial.decline if result.expected else trial.failed)(self._short(result.reason))
             return self._decline(result.reason)
+        due = due or (self.mode.checks and bool(attempt(_suspicious, result, call)))
         ended = perf_counter()
-        if due or (self.mode.checks and attempt(_suspicious, result, call)):
+        if due:
             return stands.native.Then(partial(self._compare, call, result, ended - started, perf_counter()))
         if self.demote and (call.ballot.calls % TIMED == 0 or call.ballot.is_young(call.at)):
             call.ballot.add(call.at, ended - started)
@@ -178,7 +185,8 @@ class Guarded:
             arm.trial.stop(reason)
 
     def _decline(self, reason: str) -> Any:
-        self.declined[self._short(reason)] += 1
+        counts = self.declined
+        counts[reason if reason in counts else self._short(reason)] += 1
         return stands.native.DECLINED
 
     def _short(self, reason: str) -> str:

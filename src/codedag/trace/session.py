@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from os import getpid  # by name: a program may leave a mock on the module
 from pathlib import Path
+from time import perf_counter_ns
 
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
@@ -89,11 +90,13 @@ def _concluded(keeper: Keeper, family: Family, around: ExitStack, target: Target
     keeper.left("the import hook could not be taken away", after(around.close))
     keeper.left("recording could not be ended", after(family.stop))
     keeper.left("the program's functions could not be given back", after(family.program.restore))
+    ended = perf_counter_ns()
     gathered = _joined(keeper, family)
-    graph, costs = after(gathered.graph), after(gathered.costs)
+    graph, costs, events = after(gathered.graph), after(gathered.costs), after(gathered.events, family.began, ended)
     keeper.left("the graph could not be made", graph)
     keeper.left("what was not looked into could not be found", after(_left_out, keeper, family, target))
-    keeper.keep(*(made for made in (graph, costs) if not isinstance(made, Failed)))
+    keeper.left("the timeline could not be made", events)
+    keeper.keep(*(made for made in (graph, costs, events) if not isinstance(made, Failed)))
     each = recorder_seconds()
     keeper.end("ok" if ending.code == 0 else "failed", ending.code, recorder_seconds=each)
     if not keeper.broken:

@@ -17,8 +17,10 @@ EXIT = -2  # the target of an edge that leaves through the bottom
 GAP_X = 22.0
 GAP_Y = 46.0
 LANE = 12.0
+WIDEST_GAP = 66.0
 SWEEPS = 12
 PLACINGS = 80
+STILL = 0.25  # pixels that nothing may move any more in eight sweeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +205,31 @@ def _place(layers: list[list[_Spot]]) -> None:
     """Centres that bring every spot close to its neighbours and keep the order and the gaps."""
     for layer in layers:
         _settle(layer, lambda spot: (0.0, 1.0))
+    before: list[float] = []
     for sweep in range(PLACINGS):
         downwards = sweep % 2 == 0
         for layer in layers if downwards else reversed(layers):
             _settle(layer, _wish_up if downwards else _wish_down)
+        if sweep % 8 == 7:
+            now = [spot.x for layer in layers for spot in layer]
+            if before and all(abs(a - b) < STILL for a, b in zip(before, now, strict=True)):
+                break
+            before = now
     for layer in layers:
         _settle(layer, _wish_both)
+    _squeeze(layers)
+
+
+def _squeeze(layers: list[list[_Spot]]) -> None:
+    """Takes out stretches where no layer has anything: parts that nothing holds together drift apart."""
+    spots = sorted((spot for layer in layers for spot in layer), key=lambda spot: spot.x - spot.width / 2)
+    right, shift = float("inf"), 0.0
+    for spot in spots:
+        left = spot.x - spot.width / 2 - shift
+        if left > right + WIDEST_GAP:
+            shift += left - right - WIDEST_GAP
+        spot.x -= shift
+        right = spot.x + spot.width / 2 if right == float("inf") else max(right, spot.x + spot.width / 2)
 
 
 def _wish_up(spot: _Spot) -> tuple[float, float]:

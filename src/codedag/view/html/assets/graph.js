@@ -73,7 +73,7 @@ function graphTools(refresh) {
     el("input", { type: "search", placeholder: "search operations, functions, files", "aria-label": "search", value: LOOK.search,
       oninput: (event) => { LOOK.search = event.target.value; markHits(); listHits(refresh); } }),
     el("span.group", { role: "group", "aria-label": "size" }, el("button", { type: "button", onclick: () => zoomBy(1.25), "aria-label": "larger" }, "+"),
-      el("button", { type: "button", onclick: () => zoomBy(0.8), "aria-label": "smaller" }, "−"), el("button", { type: "button", onclick: () => fit(true) }, "fit")));
+      el("button", { type: "button", onclick: () => zoomBy(0.8), "aria-label": "smaller" }, "−"), el("button", { type: "button", onclick: () => fit("all") }, "fit")));
 }
 
 function graphLegend() {
@@ -126,7 +126,10 @@ function drawView(canvas, aside, refresh) {
 function drawBox(box, known, totals, act, at) {
   const [x, y, width, height] = box.at, folded = box.opens >= 0;
   const words = [...box.words];
-  if (LOOK.after && box.kind === "place" && known.ops.length) words[1] = `${timeText(known.after)} after · ${timeText(box.seconds)} before`;
+  if (LOOK.after && box.kind === "place" && known.ops.length) {
+    const same = Math.abs(known.after - box.seconds) <= 1e-3 * box.seconds;
+    if (!same) words[1] = `${timeText(box.seconds)} → ${known.after ? timeText(known.after) : "in one"}`;
+  }
   const kinds = [folded || box.kind === "small" ? "folded" : "", box.kind === "outside" ? "outside" : ""].filter(Boolean);
   const label = `${words.join(", ")}${folded ? ", folded: opens" : ""}`;
   return draw(["g", "b", ...kinds].join("."), { tabindex: 0, role: "button", "aria-label": label, "data-box": at,
@@ -157,7 +160,7 @@ function choose() {
 
 function hotList(view) {
   const hot = view.boxes.map((box, at) => [box, at]).filter(([box]) => box.kind !== "outside" && box.seconds > 0).sort((a, b) => b[0].seconds - a[0].seconds).slice(0, 12);
-  return [el("h3", null, "Hottest boxes here"), bars(hot.map(([box]) => ({ label: box.words[0], value: box.seconds, words: timeText(box.seconds), colour: "var(--heat3)" })))];
+  return [el("h3", null, "Hottest boxes here"), bars(hot.map(([box]) => ({ label: box.words[0], title: box.name, value: box.seconds, words: timeText(box.seconds), colour: "var(--heat3)" })))];
 }
 
 function boxDetails(box, known) {
@@ -214,9 +217,10 @@ function fit(anew) {
   const { width, height } = VIEW.svg.getBoundingClientRect(), view = VIEW.view;
   if (!width) return;
   const all = Math.min((width - 30) / view.width, (height - 30) / view.height);
-  // A picture that would be too small to read starts at its top at a size that is.
-  LOOK.zoom = Math.min(1.15, Math.max(all, Math.min(0.62, (width - 30) / view.width), 0.3));
+  // A picture that would be too small to read starts at its top at a size that is; the button and "0" show all of it.
+  LOOK.zoom = Math.min(1.15, all >= 0.6 || anew === "all" ? Math.max(all, 0.04) : 0.76);
   LOOK.x = Math.max(15, (width - view.width * LOOK.zoom) / 2);
+  if (view.width * LOOK.zoom > width - 30) LOOK.x = Math.min(15, width / 2 - middleOf(view) * LOOK.zoom);
   LOOK.y = Math.max(15, (height - view.height * LOOK.zoom) / 2);
   if (LOOK.chosen !== null && view.boxes[LOOK.chosen] && all < LOOK.zoom) {
     const [x, y, w, h] = view.boxes[LOOK.chosen].at;
@@ -224,6 +228,12 @@ function fit(anew) {
     LOOK.y = height / 2 - (y + h / 2) * LOOK.zoom;
   }
   place();
+}
+
+// Where the boxes at the top are: a picture that is wider than the screen begins there.
+function middleOf(view) {
+  const first = view.boxes.filter((box) => box.at[1] < 300), some = first.length ? first : view.boxes;
+  return some.reduce((sum, box) => sum + box.at[0] + box.at[2] / 2, 0) / some.length;
 }
 
 function zoomBy(factor, x, y) {
@@ -258,7 +268,7 @@ function moving(svg) {
     if (step) { LOOK.x += step[0]; LOOK.y += step[1]; place(); event.preventDefault(); }
     else if (event.key === "+" || event.key === "=") zoomBy(1.25);
     else if (event.key === "-") zoomBy(0.8);
-    else if (event.key === "0") fit(true);
+    else if (event.key === "0") fit("all");
     else if ((event.key === "Escape" || event.key === "Backspace") && VIEW.view.parent >= 0) open(VIEW.view.parent, VIEW.refresh);
   });
 }

@@ -1,0 +1,129 @@
+"""The search for a better plan: forward-backward rounds, then annealing, along one fixed path.
+
+The path depends on the instance and the seed only.  A budget decides how far along it we go, counted in steps of the
+simulator and not in seconds: so the same seed gives the same plan, and a larger budget never a worse one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from codedag.plan.problem import NEVER, Problem
+from codedag.plan.solution import Timetable
+from codedag.plan.strategies import Candidate, Context, candidates
+
+#: Steps of the simulator per second and PU that any machine of these years reaches (measured: two to four times that).
+STEPS_PER_SECOND = 100e6
+#: The first annealing is this part of a second; each later one is as long as all before it.
+FIRST_STAGE_SECONDS = 1 / 64
+#: Above this size a step of annealing is too small a part of the plan to matter.
+LARGEST_ANNEALED = 60_000
+ROUNDS = 5
+#: Temperatures as parts of the makespan: cold first (what a short budget needs), then warmer.
+TEMPERATURES = ((5e-5, 1e-5), (2e-4, 2e-5), (5e-4, 2e-5), (1e-3, 2e-5))
+CLUSTERS = 0.2
+
+
+@dataclass(slots=True)
+class Found:
+    """The best plan so far, everything that was tried, and what bounds the makespan from below."""
+
+    best: Candidate
+    tried: list[Candidate] = field(default_factory=list)
+    bound: float = 0.0
+    truncated: bool = False
+    steps: float = 0.0
+    table: Timetable | None = None  # only where times are stated because of memory
+
+    def offer(self, candidate: Candidate) -> bool:
+        """Whether the candidate is better than what we had; then it is the best."""
+        self.tried.append(Candidate(candidate.name, b"", b"", candidate.makespan))
+        if candidate.makespan >= self.best.makespan:
+            return False
+        self.best = candidate
+        return True
+
+
+@dataclass(slots=True)
+class Clock:
+    """How many steps and until when: the clock only cuts the path short."""
+
+    steps: float
+    deadline: float = 0.0
+
+    @classmethod
+    def of(cls, problem: Problem, seconds: float) -> Clock:
+        """The clock of a budget for an instance."""
+        return cls(seconds * STEPS_PER_SECOND / (problem.k + 2), time.monotonic() + seconds)
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is over."""
+        return self.deadline > 0 and time.monotonic() > self.deadline
+
+
+Progress = Callable[[float], None]
+
+
+def search(context: Context, budget: float, seed: int = 0, progress: Progress | None = None) -> Found | None:
+    """The best plan within the budget, or None if no strategy gives a plan that can run."""
+    clock = Clock.of(context.problem, budget)
+    first = candidates(context)
+    best = next(first, None)
+    if best is None:
+        return None
+    found = Found(best, [best])
+    for candidate in first:
+        found.offer(candidate)
+    found.bound = max(float(context.model.path_bound(context.ahead)), context.priced[0])
+    rounds(context, found)
+    if budget > 0:
+        stages(context, found, clock, seed, progress)
+    return found
+
+
+def rounds(context: Context, found: Found, most: int = ROUNDS) -> None:
+    """Forward-backward: list schedules that look ahead along the plan that the last one gave."""
+    model, current = context.model, found.best
+    for number in range(most if context.problem.k > 1 else 0):
+        tails = model.tails(current.place, current.order)
+        rank = model.ranked(current.place, tails)
+        price = (0.0, 1.0, 4.0, 8.0, 16.0)[number % 5]
+        ahead = model.look_from(current.place, tails)
+        after = context.listed("forward-backward", rank, ahead, (1.0, 0.7, 0.4, 0.9)[number % 4], price)
+        if after is None:
+            return
+        current = after if found.offer(after) or after.makespan < 1.02 * found.best.makespan else found.best
+
+
+def _stage_sizes(context: Context) -> Iterator[float]:
+    size = FIRST_STAGE_SECONDS * STEPS_PER_SECOND / (context.problem.k + 2)
+    yield size
+    while True:
+        yield size
+        size *= 2
+
+
+def stages(context: Context, found: Found, clock: Clock, seed: int, progress: Progress | None) -> None:
+    """Anneals in stages, each as long as all before it, until the steps are used up."""
+    if context.problem.n > LARGEST_ANNEALED or context.problem.n < 2 or found.best.makespan <= found.bound:
+        return
+    for number, total in enumerate(_stage_sizes(context)):
+        left = clock.steps - found.steps
+        if left <= 0 or found.best.makespan <= found.bound:
+            return
+        hot, cold = TEMPERATURES[number % len(TEMPERATURES)]
+        makespan, place, order, steps, late = context.model.anneal(
+            found.best.place, found.best.order, context.ahead, total, min(total, left), hot, cold, CLUSTERS,
+            (seed * 1_000_003 + number) & (2**64 - 1), clock.deadline,
+        )  # fmt: skip
+        found.steps += max(steps, 1.0)
+        if makespan < NEVER:
+            found.offer(Candidate("annealing", place, order, makespan))
+        if progress is not None:
+            progress(min(1.0, found.steps / clock.steps))
+        if late:
+            found.truncated = True
+            return
