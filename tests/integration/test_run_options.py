@@ -130,3 +130,19 @@ def test_a_module_runs_as_python_runs_it(plain, codedag, tmp_path):
     expected = plain("-m", "pack", "a", "--plan")
     got = codedag("run", "-m", "pack", "a", "--plan")
     assert (got.returncode, got.stdout) == (0, expected.stdout)
+
+
+def test_one_rank_speaks_for_all(codedag, tmp_path):
+    (tmp_path / "main.py").write_text("print('ran')\n")
+    first, second = (codedag("run", "main.py", env={"RANK": rank}) for rank in "01")
+    assert first.stdout == second.stdout == "ran\n"
+    assert "nothing was changed" in first.stderr
+    assert second.stderr.startswith("codedag: rank 1: run directory: ")
+    assert second.stderr.count("\n") == 1
+
+
+def test_a_launcher_is_told_apart_from_what_it_starts(codedag, tmp_path):
+    (tmp_path / "torchrun").write_text("print('launched')\n")
+    got = codedag("run", "torchrun")
+    assert got.stdout == "launched\n"
+    assert "torchrun --no-python ... codedag run SCRIPT" in got.stderr
