@@ -11,8 +11,8 @@ from codedag.backends.registry import attempt, find
 from codedag.ir.verdict import No, Verdict, Yes
 
 _LIBRARIES = frozenset((
-    "builtins", "operator", "math", "cmath", "json", "zlib", "numpy", "cv2", "PIL", "torch", "scipy", "skimage", "librosa",
-    "soundfile", "pandas",
+    "builtins", "operator", "math", "cmath", "json", "zlib", "numpy", "cv2", "PIL", "torch", "scipy", "skimage",
+    "librosa", "soundfile", "pandas",
 ))  # fmt: skip
 _HARMLESS = (Effect.PURE, Effect.READS, Effect.WRITES)  # what a call writes is given back by who runs it
 
