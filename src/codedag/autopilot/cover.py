@@ -20,6 +20,7 @@ from codedag.instrument.sites import CALL, ITERATE, RETURN, SETITEM
 from codedag.ir.verdict import No
 from codedag.migrate import _order
 from codedag.migrate._order import ALWAYS, ONCE, THEN, Check
+from codedag.migrate.remember import Recall
 from codedag.migrate.standin import Method, StandIn
 
 Function = tuple[str, str]  # file and qualified name
@@ -206,11 +207,14 @@ def _has_own_storage(torch: Any, tensor: Any) -> bool:
 
 
 def _real(value: Any) -> Any:
-    return value.deferred.sample if type(value) is StandIn else value
+    """The value, or for one that is not there yet a value like it."""
+    if type(value) is not StandIn:
+        return value
+    return value.deferred.settle() if type(value.deferred) is Recall else value.deferred.sample
 
 
 def _function(value: Any) -> Any:
-    return getattr(value.standin.deferred.sample, value.name) if type(value) is Method else value
+    return getattr(_real(value.standin), value.name) if type(value) is Method else value
 
 
 def _shown(function: Any) -> str:

@@ -48,6 +48,16 @@ class _Run(threading.local):
     value: Any = None
 
 
+class _Kind:
+    """Has the methods of a class; any other attribute is said to be no method."""
+
+    def __init__(self, kind: type) -> None:
+        self._kind = kind
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kind, name, None)
+
+
 @dataclass(slots=True)
 class Recall:
     """A value that was kept, on its way along the calls that are skipped; what `Deferred` is to a chain."""
@@ -61,8 +71,8 @@ class Recall:
 
     @property
     def sample(self) -> Any:
-        """A value of the type that this one has."""
-        return self.prefix.samples[len(self.steps) - 1]
+        """What can be asked for the methods of this value; the value itself is not made for that."""
+        return _Kind(self.prefix.kinds[len(self.steps) - 1])
 
     def settle(self, space: dict[str, Any] | None = None) -> Any:
         """The value that the calls so far give when each runs as written."""
@@ -85,7 +95,7 @@ class Prefix:
 
     def __init__(self, links: Sequence[Link], trial: Trial, memory: Memory, repeats: Callable[[], bool]) -> None:
         self.links, self.trial, self.memory, self._repeats = list(links), trial, memory, repeats
-        self.samples: list[Any] = [None] * len(links)
+        self.kinds: list[type] = [object] * len(links)
         self.length = len(links)
         self._inner = [link.site.variant for link in links]
         self._constant: list[Any] = [None] * len(links)
@@ -185,7 +195,7 @@ class Prefix:
     def _went(self, number: int, key: Any, value: Any) -> None:
         """Notes a step that ran as written; after the last one its value is kept."""
         run = self._run
-        self.samples[number] = value
+        self.kinds[number] = type(value)  # not the value: it is the program's, and nobody else may hold it
         run.key, run.step, run.value = key, number, value
         if number != self.length - 1:
             return
