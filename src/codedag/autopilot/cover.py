@@ -101,6 +101,8 @@ class Cover:
         item.look()
         if check.kind == RETURN:
             return ALWAYS
+        if any(_is_recalled(value, args[0] if check.kind == CALL else check.site.function) for value in args):
+            return ONCE
         if check.kind == CALL:
             return self._call(check, item, args, names or (), holders)
         operands = tuple(_real(value) for value in args)
@@ -204,6 +206,12 @@ def _has_own_storage(torch: Any, tensor: Any) -> bool:
     storage, other = tensor.untyped_storage(), alone.untyped_storage()
     # memory that torch did not allocate itself (an array's) cannot be resized
     return bool(storage.resizable() and count(storage._cdata) <= count(other._cdata))
+
+
+def _is_recalled(value: Any, function: Any) -> bool:
+    """Whether a value stands for something kept, on its way to the call that it always went to."""
+    standin = value.standin if type(value) is Method else value
+    return type(standin) is StandIn and type(standin.deferred) is Recall and standin.deferred.goes_to(function)
 
 
 def _real(value: Any) -> Any:

@@ -74,6 +74,12 @@ class Recall:
         """What can be asked for the methods of this value; the value itself is not made for that."""
         return _Kind(self.prefix.kinds[len(self.steps) - 1])
 
+    def goes_to(self, function: Any) -> bool:
+        """Whether the next call is of what it was whenever this was learned; then it is skipped, or known."""
+        number = len(self.steps)
+        part = self.prefix.constant[number] if not self.done and number < self.prefix.length else None
+        return part is not None and bool(part[0] == _name(function))
+
     def settle(self, space: dict[str, Any] | None = None) -> Any:
         """The value that the calls so far give when each runs as written."""
         if not self.done:
@@ -98,7 +104,7 @@ class Prefix:
         self.kinds: list[type] = [object] * len(links)
         self.length = len(links)
         self._inner = [link.site.variant for link in links]
-        self._constant: list[Any] = [None] * len(links)
+        self.constant: list[Any] = [None] * len(links)
         self._kept: dict[Any, Any] = {}
         self._seen: set[Any] = set()
         self._learned = 0
@@ -186,11 +192,11 @@ class Prefix:
         lazy = isinstance(known, Known) and known.effect is Effect.WRITES and known.writes == ("self",) and link.at < 0
         if isinstance(known, Known) and known.deterministic and (known.effect is Effect.PURE or lazy):
             part = _part(link, function, rest, keywords)
-        if part is None or self._constant[number] not in (None, part):
+        if part is None or self.constant[number] not in (None, part):
             self.length = min(self.length, number)
             self._kept.clear()
             self._learned = 0
-        self._constant[number] = part
+        self.constant[number] = part
 
     def _went(self, number: int, key: Any, value: Any) -> None:
         """Notes a step that ran as written; after the last one its value is kept."""
@@ -226,7 +232,7 @@ class Prefix:
         self, recall: Recall, number: int, function: Any, rest: tuple[Any, ...], keywords: dict[str, Any]
     ) -> bool:
         is_next = len(recall.steps) == number < self.length and not recall.done
-        return is_next and bool(_part(self.links[number], function, rest, keywords) == self._constant[number])
+        return is_next and bool(_part(self.links[number], function, rest, keywords) == self.constant[number])
 
     def _skip(
         self, recall: Recall, caller: Caller, function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
