@@ -10,6 +10,7 @@ from codedag.backends.registry import Equivalence
 from codedag.devices.families import FAMILIES, family_of
 from codedag.devices.inventory import inventory
 from codedag.ir import CodedagError, CostTable, Machine, No, Op, RunDirectory, load, save
+from codedag.profile.figures import ENOUGH
 from codedag.profile.liveness import Peak, peak_of
 from codedag.profile.profiler import Contest, Profiler, Told
 from codedag.profile.sample import Sample, Samples
@@ -157,6 +158,13 @@ def _notes(contests: Collection[Contest], machine: Machine, pus: frozenset[str])
     late = sum(not cell.done for contest in contests for cell in contest.cells.values())
     idle = sorted(pu.name for pu in machine.pus if pu.name not in pus)
     notes = []
+    measured = [cell for contest in contests for cell in contest.cells.values() if cell.status == "ok"]
+    disturbed = sum(sum(cell.batches.clean) < ENOUGH for cell in measured)
+    if disturbed:
+        notes.append(
+            f"{disturbed} of {len(measured)} cells were disturbed all the time by other programs: calls with several "
+            "threads may be far from what they take on a quiet machine"
+        )
     if late:
         notes.append(f"{late} cells were not reached within the budget: run the command again to go on")
     if idle:
