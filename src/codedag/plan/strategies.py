@@ -132,7 +132,7 @@ LINKS = tuple(
 PRICES = tuple(
     Recipe(f"price {rank}/{copying}/{ahead}/{price}", rank, copying, ahead, price)
     for price, ahead in (
-        (1.0, 1.0), (4.0, 0.5), (1.0, 0.5), (4.0, 1.0), (16.0, 0.0), (16.0, 1.0), (4.0, 0.0), (16.0, 0.5), (1.0, 0.0),
+        (1.0, 1.0), (4.0, 0.5), (16.0, 0.0), (4.0, 1.0), (1.0, 0.5), (16.0, 1.0), (4.0, 0.0), (16.0, 0.5), (1.0, 0.0),
     )
     for rank, copying in ((LEAST, 1.0), (MEAN, 0.0), (MEAN, 1.0), (LEAST, 0.0))
 )  # fmt: skip
@@ -209,11 +209,11 @@ SMALL, MIDDLE, LARGE, ANY = 3_000, 30_000, 300_000, 1 << 31
 STRATEGIES: tuple[Rule, ...] = (
     Rule(stay, ANY),
     Rule(single, ANY),
-    Rule(_recipes(HEFT[:1], REPLAYED[:1], PRICES[:1], PRICES[7:8], PRICES[15:16]), ANY),
-    Rule(_recipes(REPLAYED[7:8], PRICES[1:5]), LARGE),
+    Rule(_recipes(HEFT[:1], REPLAYED[:1], PRICES[:1], PRICES[7:8], PRICES[9:10]), ANY),
+    Rule(_recipes(REPLAYED[7:8], PRICES[1:5], PRICES[15:16]), LARGE),
     Rule(cpop, MIDDLE),
     Rule(_recipes(LINKS[:2]), MIDDLE),
-    Rule(_recipes(HEFT[1:], REPLAYED[1:7], REPLAYED[8:], PEFT, PRICES[5:7], PRICES[8:15]), MIDDLE),
+    Rule(_recipes(HEFT[1:], REPLAYED[1:7], REPLAYED[8:], PEFT, PRICES[5:7], PRICES[8:9], PRICES[10:15]), MIDDLE),
     Rule(_recipes(DEPTHS, PRICES[16:], LINKS[2:]), SMALL),
 )
 
