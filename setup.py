@@ -24,6 +24,10 @@ class BuildOrSayWhyNot(build_ext):
 
 FLAGS = [] if sys.platform == "win32" else ["-O2", "-std=c11"]
 GATHERER = ["_gather.c", "gather_names.c", "gather_values.c", "gather_flow.c", "gather_tables.c"]
+# Kernels that must round as libraries do: no product and sum are contracted into one operation.
+EXACT_FLAGS = [] if sys.platform == "win32" else ["-O3", "-std=gnu11", "-ffp-contract=off"]
+PARTS = ("resample", "turn", "affine", "lines", "places", "distance", "colour", "table")
+PIXELS = ["_pixels.c", *(f"pixels_{part}.c" for part in PARTS)]
 
 setup(
     ext_modules=[
@@ -45,6 +49,13 @@ setup(
             optional=True,
         ),
         Extension(
+            "codedag.backends._pixels",
+            [f"src/codedag/backends/{name}" for name in PIXELS],
+            depends=["src/codedag/backends/pixels.h"],
+            extra_compile_args=EXACT_FLAGS,
+            optional=True,
+        ),
+        Extension(
             "codedag.plan._sim",
             ["src/codedag/plan/_sim.c"],
             depends=sorted(map(str, Path("src/codedag/plan").glob("*.h"))),
@@ -53,6 +64,7 @@ setup(
             optional=True,
         ),
         Extension("codedag.migrate._patch", ["src/codedag/migrate/_patch.c"], extra_compile_args=FLAGS, optional=True),
+        Extension("codedag.migrate._order", ["src/codedag/migrate/_order.c"], extra_compile_args=FLAGS, optional=True),
     ],
     cmdclass={"build_ext": BuildOrSayWhyNot},
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from codedag.ir.store import FILE_TYPES
+from codedag.ir.store import FILE_NAMES, FILE_TYPES
 
 FOLDER = Path(__file__).resolve().parents[1] / "src" / "codedag" / "ir" / "schemas"
 
@@ -22,7 +22,7 @@ def schema_of(kind: str) -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"codedag/{kind}/1",
-        "title": f"{kind}.json",
+        "title": FILE_NAMES[kind],
         **schema,
     }
 

@@ -11,6 +11,11 @@ TYPE_CHECKING = False  # type checkers know this name; `typing` itself would cos
 if TYPE_CHECKING:
     from codedag.api.enhanced_tracer import EnhancedTracer as EnhancedTracer
     from codedag.api.filters import FunctionFilter as FunctionFilter
+    from codedag.api.migrator import PatchInjector as PatchInjector
+    from codedag.api.migrator import PipelineMigrator as PipelineMigrator
+    from codedag.api.migrator import UniversalWrapper as UniversalWrapper
+    from codedag.api.migrator import apply as apply
+    from codedag.api.migrator import create_custom_migrator as create_custom_migrator
     from codedag.api.monitors import MemoryProfiler as MemoryProfiler
     from codedag.api.monitors import PerformanceMonitor as PerformanceMonitor
     from codedag.api.optimizer import GraphCoarsening as GraphCoarsening
@@ -20,6 +25,11 @@ if TYPE_CHECKING:
     from codedag.api.optimizer import Partition as Partition
     from codedag.api.run import Run as Run
     from codedag.api.tracing import trace as trace
+    from codedag.api.visualizer import GraphvizDataflowVisualizer as GraphvizDataflowVisualizer
+    from codedag.experiment import ExperimentMonitor as ExperimentMonitor
+    from codedag.experiment import MetricsLogger as MetricsLogger
+    from codedag.experiment import ResourceMonitor as ResourceMonitor
+    from codedag.experiment import Timer as Timer
     from codedag.instrument.selection import FilterConfig as FilterConfig
     from codedag.ir import Graph as Graph
     from codedag.ir import Plan as Plan
@@ -36,27 +46,47 @@ _HOMES = {
     "OptimizerManager": "codedag.api.optimizer",
     "Partition": "codedag.api.optimizer",
     "EnhancedTracer": "codedag.api.enhanced_tracer",
+    "ExperimentMonitor": "codedag.experiment",
     "FilterConfig": "codedag.instrument.selection",
     "FunctionFilter": "codedag.api.filters",
+    "GraphvizDataflowVisualizer": "codedag.api.visualizer",
     "MemoryProfiler": "codedag.api.monitors",
+    "MetricsLogger": "codedag.experiment",
     "PerformanceMonitor": "codedag.api.monitors",
+    "ResourceMonitor": "codedag.experiment",
+    "Timer": "codedag.experiment",
+    "PatchInjector": "codedag.api.migrator",
+    "PipelineMigrator": "codedag.api.migrator",
+    "UniversalWrapper": "codedag.api.migrator",
+    "apply": "codedag.api.migrator",
+    "create_custom_migrator": "codedag.api.migrator",
 }
 
 __all__ = [
     "EnhancedTracer",
+    "ExperimentMonitor",
     "FilterConfig",
     "FunctionFilter",
     "Graph",
     "GraphCoarsening",
+    "GraphvizDataflowVisualizer",
     "IterativeOptimizer",
     "KWayPartitioner",
     "MemoryProfiler",
+    "MetricsLogger",
     "OptimizerManager",
     "Partition",
+    "PatchInjector",
     "PerformanceMonitor",
+    "PipelineMigrator",
     "Plan",
+    "ResourceMonitor",
     "Run",
+    "Timer",
+    "UniversalWrapper",
     "__version__",
+    "apply",
+    "create_custom_migrator",
     "load",
     "trace",
 ]
@@ -79,6 +109,13 @@ def _trace(*args: object, **keywords: object) -> object:
 
     face = importlib.import_module("codedag.api.tracing").trace
     return face(*args, **keywords)
+
+
+def load_ipython_extension(shell: object) -> None:
+    """What `%load_ext codedag` calls: the cell magic `%%codedag` is there from now on."""
+    import importlib
+
+    importlib.import_module("codedag.plugins.notebook").load(shell)
 
 
 def __dir__() -> list[str]:

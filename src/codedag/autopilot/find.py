@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from codedag.backends.elementwise import MAP, PACK, role_of
-from codedag.backends.registry import Substitution, find
+from codedag.backends.registry import EXACT, Equivalence, Substitution, find
 from codedag.instrument.program import InstrumentedFile
+from codedag.instrument.sites import CALL
 from codedag.migrate.chain import SMALLEST
 from codedag.migrate.chain import Link as ChainLink
 from codedag.trace.recorder import Template
+
+if TYPE_CHECKING:
+    from codedag.migrate.remember import Link as Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +90,78 @@ def _worth(links: list[ChainLink]) -> bool:
     return len(moving) >= 2
 
 
-def between(links: list[ChainLink]) -> tuple[int, ...]:
+def between(links: Sequence[ChainLink | Step]) -> tuple[int, ...]:
     """The sites that run between the first and the last operation of a chain and are not part of it."""
     numbers = [link.site.info.index for link in links]
     return tuple(sorted(set(range(numbers[0], numbers[-1])) - set(numbers)))
 
 
-def calls(file: InstrumentedFile, owner: str, templates: list[Template]) -> list[FoundCall]:
-    """The calls of one function for which the registry has a substitute."""
+@dataclass(frozen=True, slots=True)
+class FoundPrefix:
+    """A call that reads a file, and the calls that its value goes through next."""
+
+    links: tuple[Step, ...]
+    names: tuple[str, ...]
+
+
+def prefixes(file: InstrumentedFile, owner: str, templates: list[Template], taken: set[int]) -> list[FoundPrefix]:
+    """The prefixes of one function, each as long as the source proves that its value goes nowhere else."""
+    from codedag.migrate.remember import Link as Step
+
+    names = {site: next(iter(seen)) for site, seen in names_by_site(templates).items() if len(seen) == 1}
+    next_of = {link.source: link for link in file.links if file.infos[link.source].owner == owner}
+    found = []
+    for first in sorted(names.keys() - taken):
+        if file.infos[first].owner != owner or file.infos[first].kind != CALL or not reads_files(names[first]):
+            continue
+        links = [Step(file.sites[first], 0)]
+        here = first
+        while (link := next_of.get(here)) is not None and link.target in names and link.target not in taken:
+            if between([links[-1], Step(file.sites[link.target], 0)]) or not isinstance(link.operand, int | str):
+                break
+            if isinstance(link.operand, str) and link.operand != "self":
+                break
+            here = link.target
+            links.append(Step(file.sites[here], link.operand if isinstance(link.operand, int) else -1))
+        found.append(FoundPrefix(tuple(links), tuple(names[link.site.info.index] for link in links)))
+    return found
+
+
+def prefix_at(file: InstrumentedFile, sites: Sequence[int], names: Sequence[str]) -> FoundPrefix:
+    """The prefix at these sites, as an earlier run found it."""
+    from codedag.migrate.remember import Link as Step
+
+    operand = {(link.source, link.target): link.operand for link in file.links}
+    places = [0, *(operand[pair] for pair in pairwise(sites))]
+    links = tuple(Step(file.sites[s], p if isinstance(p, int) else -1) for s, p in zip(sites, places, strict=True))
+    return FoundPrefix(links, tuple(names))
+
+
+def reads_files(name: str) -> bool:
+    """Whether a function of this name is known to read the files that it is given."""
+    from codedag.backends.known import Effect, knowledge
+
+    module, _, last = name.rpartition(".")
+    row = knowledge().row_of(getattr(sys.modules.get(module), last, None))
+    return row is not None and row[0].effect is Effect.READS and bool(row[0].files)
+
+
+def calls(
+    file: InstrumentedFile, owner: str, templates: list[Template], allow: Collection[Equivalence] = (EXACT,)
+) -> list[FoundCall]:
+    """The calls of one function for which the registry has a substitute; of several, the loosest that is allowed."""
     found = []
     for site, names in sorted(names_by_site(templates).items()):
         if len(names) == 1 and file.infos[site].owner == owner:
-            for substitution in find(next(iter(names)))[:1]:
+            known = find(next(iter(names)))
+            allowed = [one for one in known if one.equivalence in allow]
+            looser = [one for one in allowed if one.equivalence is not EXACT]
+            for substitution in [*looser, *allowed, *known][:1]:
                 found.append(FoundCall(site, substitution))
     return found
+
+
+def is_loaded(library: str) -> bool:
+    """Whether the program has loaded a library to its end."""
+    spec = getattr(sys.modules.get(library), "__spec__", None)
+    return spec is not None and not getattr(spec, "_initializing", False)

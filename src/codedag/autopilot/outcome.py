@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from codedag.autopilot.pilot import Applied, Pilot
+from codedag.autopilot.shares import Proven, Share, join, move_of
 from codedag.ir import Change, CostTable, Declined, Graph, Move, Op, Plan, Proof, Report, Source
-from codedag.migrate.trial import EVERY, FIRST, RAREST
+from codedag.migrate.trial import EVERY, FIRST, RAREST, Trial
 from codedag.plan.serial import serial_plan
 from codedag.trace.recorder import shown_path
 
 WORTH_NAMING = 0.05  # share of the observed time from which an unchanged operation is named in the report
+#: What results of the looser classes are checked with (backends/proof.py).
+TOLERANCES = {
+    "ulp": "floating-point results within 32 rounding steps of the largest value",
+    "level1": "grey levels within 1",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,8 @@ class Outcome:
     seconds: float
     switched_seconds: float
     observing_seconds: float
+    proven: list[Proven] = field(default_factory=list)  # what the next run may begin with
+    tried: list[Proven] = field(default_factory=list)  # what this run had an occasion to judge
 
     def since_switch(self) -> tuple[float, float, float] | None:
         """The gain of the part of the run after the first change: middle, low, high."""
@@ -35,27 +43,83 @@ class Outcome:
         return middle, low, high
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One change with what all processes saw of it: its joined trial, and who had which part in it."""
+
+    applied: Applied
+    own: Applied
+    others: list[Share] = field(default_factory=list)
+    concurrency: float = 1.0  # how many workers were at work at once
+
+    @property
+    def counts(self) -> bool:
+        """Whether the change is still in force and has been checked at least once."""
+        return self.applied.trial.active and self.applied.trial.checked > 0
+
+    @property
+    def was_tried(self) -> bool:
+        """Whether the run has judged the change: it was checked, or taken back."""
+        return self.applied.trial.checked > 0 or not self.applied.trial.active
+
+    def saved(self) -> tuple[float, float, float]:
+        """Seconds of the program that were saved: middle, low and high; workers save them side by side.
+
+        A program that never waited for its workers gained nothing from them: that is the low end.
+        """
+        middle, low, high = self.applied.trial.saved_seconds()
+        own = self.own.trial.calls - self.own.trial.checked
+        others = sum(share.calls - share.checked for share in self.others) / self.concurrency
+        return middle * (own + others), low * own + min(low * others, 0.0), high * (own + others)
+
+    def extra(self) -> float:
+        """Seconds that checking cost: checked calls ran twice."""
+        theirs = sum(b for share in self.others for _, b in share.pairs) / self.concurrency
+        return sum(b for _, b in self.own.trial.pairs) + theirs
+
+
+def results(pilot: Pilot) -> list[Result]:
+    """Every change with what this process and its workers saw of it."""
+    crew = pilot.team.crew
+    others, concurrency = crew.by_change(), crew.concurrency()
+    known = {(a.kind, a.path, tuple(a.sites)): a for a in pilot.applied}
+    for key, every in others.items():
+        move = every[0].move
+        file = pilot.program.files.get(move.file)
+        if key not in known and file is not None and file.sha256 == move.sha256:
+            trial = Trial(" ".join(move.chain))
+            known[key] = Applied(
+                move.kind, move.file, move.function, move.sites, move.chain, trial, move.variant, move.equivalence
+            )
+    found = []
+    for key, own in known.items():
+        theirs = others.get(key, [])
+        joined = replace(own, trial=join(own.trial, theirs)) if theirs else own
+        found.append(Result(joined, own, theirs, concurrency))
+    return found
+
+
 def conclude(pilot: Pilot, seconds: float, switched_seconds: float, observing_seconds: float) -> Outcome:
     """The outcome of a pilot that has stopped."""
-    graph, costs = pilot.recorder.graph(), pilot.recorder.costs()
-    moves = [_move(pilot, applied, graph) for applied in pilot.applied if _counts(applied)]
-    files = {applied.path for applied in pilot.applied if _counts(applied)}
+    gathered = pilot.team.gathered()
+    graph, costs = gathered.graph(), gathered.costs()
+    every = results(pilot)
+    made = [result.applied for result in every if result.counts]
+    moves = [_move(pilot, applied, graph) for applied in made]
+    files = {applied.path for applied in made}
     sources = [Source(file=shown_path(path), sha256=pilot.program.files[path].sha256) for path in sorted(files)]
     plan = serial_plan(graph, costs, moves, sources)
     return Outcome(
         graph,
         costs,
         plan,
-        _report(pilot, graph, seconds, switched_seconds, observing_seconds),
+        _report(pilot, every, graph, seconds, observing_seconds),
         seconds,
         switched_seconds,
         observing_seconds,
+        [move_of(applied, pilot.program) for applied in made],
+        [move_of(result.applied, pilot.program) for result in every if result.was_tried],
     )
-
-
-def _counts(applied: Applied) -> bool:
-    """Whether a change is still in force and has been checked at least once."""
-    return applied.trial.active and applied.trial.checked > 0
 
 
 def _where(pilot: Pilot, applied: Applied) -> str:
@@ -77,47 +141,57 @@ def _move(pilot: Pilot, applied: Applied, graph: Graph) -> Move:
     return Move(
         kind=applied.kind, ops=[op.id for op in ops], id=f"{applied.kind}-{shown}-{first}", variant=applied.variant,
         file=shown, line=first, end_line=last, function=applied.owner, sites=applied.sites, chain=applied.names,
-        equivalence="exact", seconds=variant_seconds, baseline_seconds=sum(op.self_seconds for op in ops),
+        equivalence=applied.equivalence, seconds=variant_seconds, baseline_seconds=sum(op.self_seconds for op in ops),
         gain_low=low, gain_high=high,
     )  # fmt: skip
 
 
-def _report(pilot: Pilot, graph: Graph, seconds: float, switched: float, observing: float) -> Report:
-    saved = [sum(part) for part in zip(*(_saved(a) for a in pilot.applied if _counts(a)), strict=True)] or [
-        0.0,
-        0.0,
-        0.0,
-    ]
-    extra = sum(b for a in pilot.applied for _, b in a.trial.pairs)  # checked calls ran twice
-    checked = sum(a.trial.checked for a in pilot.applied)
-    mismatches = sum(a.trial.mismatches for a in pilot.applied)
+def _report(pilot: Pilot, every: list[Result], graph: Graph, seconds: float, observing: float) -> Report:
+    made = [result for result in every if result.counts]
+    saved = [sum(part) for part in zip(*(result.saved() for result in made), strict=True)] or [0.0, 0.0, 0.0]
+    extra = sum(result.extra() for result in every)
+    crew = pilot.team.crew
+    observing += sum(report.observing_seconds for report in crew.reports) / crew.concurrency()
     spent = max(seconds, 1e-9)
     gains = [(spent - extra - observing + each) / spent for each in saved]
     return Report(
-        baseline_seconds=spent - extra - observing + saved[0],
+        baseline_seconds=max(spent - extra - observing + saved[0], 0.0),
         optimised_seconds=spent,
         gain=gains[0],
         gain_low=min(gains[1:]),
         gain_high=max(gains[1:]),
-        verdict=Proof(identical=mismatches == 0, checked=checked, mismatches=mismatches, how=_how(pilot, checked)),
-        changes=[_change(pilot, a) for a in pilot.applied if _counts(a)],
-        declined=_declined(pilot, graph, seconds),
+        verdict=_proof(pilot, every),
+        changes=[_change(pilot, result.applied) for result in made],
+        declined=_declined(pilot, every, graph, seconds),
+        workers=len(crew.reports),
     )
 
 
-def _saved(applied: Applied) -> tuple[float, float, float]:
-    count = applied.trial.calls - applied.trial.checked
-    middle, low, high = applied.trial.saved_seconds()
-    return middle * count, low * count, high * count
+def _proof(pilot: Pilot, every: list[Result]) -> Proof:
+    """What all checked calls say; results that were only near are not identical."""
+    trials = [result.applied.trial for result in every]
+    checked, mismatches = sum(t.checked for t in trials), sum(t.mismatches for t in trials)
+    looser = sorted({result.applied.equivalence for result in every if result.counts} - {"exact"})
+    return Proof(
+        identical=mismatches == 0 and not looser, checked=checked, mismatches=mismatches,
+        how=_how(pilot, looser) if checked else "nothing was changed",
+    )  # fmt: skip
 
 
-def _how(pilot: Pilot, checked: int) -> str:
-    if not checked:
-        return "nothing was changed"
-    engines = ", ".join(pilot.shelf.engines())
+def _how(pilot: Pilot, looser: list[str]) -> str:
+    engines = ", ".join(_engines(pilot))
     kernels = f"; {engines} kernel proven in another process first" if engines else ""
     sampled = f"the first {FIRST} calls of each change, then on 1 in {EVERY} to {RAREST}"
-    return f"original and variant ran side by side on {sampled}{kernels}"
+    workers = len(pilot.team.crew.reports)
+    where = f" in each of {workers} worker processes" if workers > 1 else " in the worker process" if workers else ""
+    allowed = "".join(f"; {name} was allowed: {TOLERANCES[name]}" for name in looser)
+    return f"original and variant ran side by side on {sampled}{where}{kernels}{allowed}"
+
+
+def _engines(pilot: Pilot) -> list[str]:
+    """The engines of the kernels that any process of the program used."""
+    theirs = [engine for report in pilot.team.crew.reports for engine in report.engines]
+    return list(dict.fromkeys([*pilot.shelf.engines(), *theirs]))
 
 
 def _change(pilot: Pilot, applied: Applied) -> Change:
@@ -125,15 +199,14 @@ def _change(pilot: Pilot, applied: Applied) -> Change:
     unchecked = max(applied.trial.calls - applied.trial.checked, 1)
     middle = sorted(applied.trial.pairs)[len(applied.trial.pairs) // 2]
     what = " > ".join(name.rpartition(".")[2] for name in applied.names)
-    how = (
-        f"one table kernel ({', '.join(pilot.shelf.engines()) or 'none'})"
-        if applied.kind == "fuse"
-        else applied.variant
-    )
+    how = f"one table kernel ({', '.join(_engines(pilot)) or 'none'})" if applied.kind == "fuse" else applied.variant
+    if applied.kind == "inside":
+        what = f"{applied.names[0]} inside the call"
     return Change(
         what=f"{what} -> {how}", where=_where(pilot, applied), kind=applied.kind, variant=applied.variant,
-        equivalence="exact", reason=f"{applied.trial.gain():.1f}x on the same calls", seconds=middle[1] * unchecked,
-        baseline_seconds=middle[0] * unchecked, gain_low=low, gain_high=high,
+        equivalence=applied.equivalence, reason=f"{applied.trial.gain():.1f}x on the same calls",
+        seconds=middle[1] * unchecked, baseline_seconds=middle[0] * unchecked, gain_low=low, gain_high=high,
+        calls=applied.trial.calls, checked=applied.trial.checked,
     )  # fmt: skip
 
 
@@ -143,53 +216,88 @@ def _gain_interval(applied: Applied) -> tuple[float, float]:
     return ratios[len(ratios) // 4], ratios[(3 * len(ratios)) // 4]
 
 
-def _declined(pilot: Pilot, graph: Graph, seconds: float) -> list[Declined]:
-    found = [Declined(what=r.what, where=r.where, reason=r.reason) for r in pilot.refused]
-    for applied in pilot.applied:
-        what = " > ".join(name.rpartition(".")[2] for name in applied.names)
-        if not applied.trial.active:
-            found.append(Declined(what=what, where=_where(pilot, applied), reason=applied.trial.reason))
-        elif not applied.trial.checked:
-            reasons = applied.trial.declined.most_common(1)
-            found.append(
-                Declined(
-                    what=what,
-                    where=_where(pilot, applied),
-                    reason=reasons[0][0] if reasons else "the program ended before it could be tried",
-                )
-            )
-        for reason, count in applied.trial.declined.most_common(3):
-            if applied.trial.checked:
-                found.append(Declined(what=f"{count} calls of {what}", where=_where(pilot, applied), reason=reason))
-    return found + [_unchanged(op, share) for op, share in _hot(pilot, graph, seconds)]
+def _declined(pilot: Pilot, every: list[Result], graph: Graph, seconds: float) -> list[Declined]:
+    theirs = [refusal for report in pilot.team.crew.reports for refusal in report.refused]
+    own = [(r.what, r.where, r.reason) for r in pilot.refused]
+    refused = dict.fromkeys([*own, *((r.what, r.where, r.reason) for r in theirs)])
+    found = [Declined(what=what, where=where, reason=reason) for what, where, reason in refused]
+    inside = [each for each in found if each.what.endswith(" inside")]
+    found = [each for each in found if each not in inside]
+    # what was taken back comes first, then what was refused and what is hot; single calls are a matter for the file
+    stopped = [_judged(pilot, r.applied, r.applied.trial.reason) for r in every if not r.applied.trial.active]
+    idle = [_judged(pilot, r.applied, _why_idle(r)) for r in every if r.applied.trial.active and not r.was_tried]
+    single = [each for result in every if result.applied.trial.checked for each in _single(pilot, result.applied)]
+    return [
+        *stopped,
+        *found,
+        *(_unchanged(*each) for each in _hot(pilot, every, graph, seconds)),
+        *idle,
+        *inside,
+        *single,
+    ]
 
 
-def _hot(pilot: Pilot, graph: Graph, seconds: float) -> list[tuple[Op, float]]:
-    """Operations that took much of the time and were left as they are, hottest first.
+def _judged(pilot: Pilot, applied: Applied, reason: str) -> Declined:
+    what = " > ".join(name.rpartition(".")[2] for name in applied.names)
+    return Declined(what=what, where=_where(pilot, applied), reason=reason)
+
+
+def _why_idle(result: Result) -> str:
+    reasons = result.applied.trial.declined.most_common(1)
+    return reasons[0][0] if reasons else "the program ended before it could be tried"
+
+
+def _single(pilot: Pilot, applied: Applied) -> list[Declined]:
+    """The calls of a change that ran as written, by reason."""
+    what = " > ".join(name.rpartition(".")[2] for name in applied.names)
+    return [
+        Declined(what=f"{count} calls of {what}", where=_where(pilot, applied), reason=reason)
+        for reason, count in applied.trial.declined.most_common(3)
+    ]
+
+
+def _hot(pilot: Pilot, every: list[Result], graph: Graph, seconds: float) -> list[tuple[Op, float, str]]:
+    """Operations that took much of the time and were left as they are, hottest first, with whose time it was.
 
     Functions are observed for different spans, so what counts is an operation's seconds per second of observation.
     """
-    changed = {(shown_path(a.path), site) for a in pilot.applied for site in a.sites}
+    changed = {(shown_path(r.applied.path), s) for r in every if r.applied.kind != "inside" for s in r.applied.sites}
     ended = pilot.started_at + seconds
     spans = {(shown_path(file), owner): (w.ended or ended) - w.started for (file, owner), w in pilot.watches.items()}
+    theirs = _worker_spans(pilot)
     owner = {(shown_path(path), info.index): info.owner for path, f in pilot.program.files.items() for info in f.infos}
-    load = {}
+    load: dict[str, dict[int, float]] = {"": {}, "the workers' ": {}}
     for op in graph.ops:
-        span = max(spans.get((op.file, owner.get((op.file, op.site), "")), 0.0), seconds / 20)
+        function = (op.file, owner.get((op.file, op.site), ""))
+        whose = "the workers' " if function in theirs else ""
+        span = max((theirs if whose else spans).get(function, 0.0), seconds / 20)
         if op.kind not in ("region", "source") and span > 0:
-            load[op.id] = op.self_seconds / span
-    total = sum(load.values()) or 1.0
-    left = [(graph.op(number), each / total) for number, each in load.items()]
-    left = [(op, share) for op, share in left if (op.file, op.site) not in changed]
-    return sorted(((op, share) for op, share in left if share >= WORTH_NAMING), key=lambda pair: -pair[1])
+            load[whose][op.id] = op.self_seconds / span
+    found = []
+    for whose, part in load.items():
+        total = sum(part.values()) or 1.0
+        found += [(graph.op(number), each / total, whose) for number, each in part.items()]
+    left = [(op, share, whose) for op, share, whose in found if (op.file, op.site) not in changed]
+    return sorted((each for each in left if each[1] >= WORTH_NAMING), key=lambda each: -each[1])
 
 
-def _unchanged(op: Op, share: float) -> Declined:
+def _worker_spans(pilot: Pilot) -> dict[tuple[str, str], float]:
+    """How long the functions that ran in workers were observed there, all workers together."""
+    found: dict[tuple[str, str], float] = {}
+    for report in pilot.team.crew.reports:
+        for file, owner, span in report.spans:
+            found[shown_path(file), owner] = found.get((shown_path(file), owner), 0.0) + span
+    return found
+
+
+def _unchanged(op: Op, share: float, whose: str) -> Declined:
     reason = "no exact variant is known for it"
-    if op.name.endswith(".__next__"):
+    if op.name.endswith("_MultiProcessingDataLoaderIter.__next__"):
+        reason = "it waits for the worker processes"
+    elif op.name.endswith(".__next__"):
         reason = "time inside the library's own loop"
     return Declined(
-        what=f"{op.name} ({share:.0%} of the time)",
+        what=f"{op.name} ({share:.0%} of {whose or 'the '}time)",
         where=f"{op.file}:{op.line}",
         reason=reason,
         seconds=op.self_seconds,

@@ -7,7 +7,6 @@ being observed.  The program never waits for any of this.
 
 from __future__ import annotations
 
-import os
 import queue
 import sys
 import threading
@@ -18,63 +17,39 @@ from functools import partial
 from typing import Any
 
 from codedag.autopilot import find
+from codedag.autopilot.applied import Applied, Function, Refused, Watch
+from codedag.autopilot.inside import Inside
+from codedag.autopilot.repeats import Repeats
+from codedag.autopilot.replay import Replay
+from codedag.autopilot.shares import Proven
+from codedag.autopilot.team import Team
+from codedag.autopilot.widen import Widen
 from codedag.backends.effects import Effects
-from codedag.backends.proof import proven_here
-from codedag.backends.registry import EXACT
+from codedag.backends.registry import EXACT, Equivalence
 from codedag.instrument import sites as site_module
 from codedag.instrument.program import InstrumentedFile, Program
-from codedag.instrument.sites import PASS, RECORD
-from codedag.ir import Move, Plan
+from codedag.instrument.sites import RECORD, VARIANT
+from codedag.ir import Plan
 from codedag.ir.verdict import No
 from codedag.migrate.chain import Chain
 from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.kernels import Shelf
+from codedag.migrate.memory import Memory
 from codedag.migrate.substitute import Substitute
 from codedag.migrate.trial import Trial
+from codedag.migrate.usable import may_run
+from codedag.trace.events import Log
 from codedag.trace.recorder import Recorder, Template, shown_path
 
 OBSERVE = 40  # executions of one operation after which its function has been seen enough
 FEW, LONG = 6, 1.5  # or this many, if they took so many seconds
 SCALAR = 5_000  # executions without data after which a function is left alone
-TICK = 0.2  # seconds between looks at functions that move no data
+TICK = 0.2  # seconds between looks at functions that move no data, and at what workers have proven
+MAX_OVERHEAD, GRACE = 0.05, 3.0  # share of the time that observing may take, and seconds that it may always take
+PATIENCE = 1.0  # seconds that a fork waits for planning to reach a safe point
 
-Function = tuple[str, str]  # file and qualified name
-
-
-@dataclass(slots=True)
-class Applied:
-    """A change on trial in the running program."""
-
-    kind: str
-    path: str
-    owner: str
-    sites: list[int]
-    names: list[str]
-    trial: Trial
-    variant: str
-
-    def lines(self, file: InstrumentedFile) -> tuple[int, int]:
-        """First and last source line of the change."""
-        infos = [file.infos[index] for index in self.sites]
-        return min(i.line for i in infos), max(i.end_line for i in infos)
-
-
-@dataclass(slots=True)
-class Refused:
-    """A change that was considered and not made."""
-
-    what: str
-    where: str
-    reason: str
-
-
-@dataclass(slots=True)
-class Watch:
-    """How long one function has been observed, and whether that is over."""
-
-    started: float
-    ended: float | None = None
+__all__ = ["Applied", "Pilot", "Refused"]
 
 
 @dataclass(slots=True)
@@ -85,35 +60,52 @@ class Pilot:
     observe_only: bool = False
     synchronous: bool = False  # plan and build at once instead of in the background: slower, but repeatable
     plan: Plan | None = None
+    allow: tuple[Equivalence, ...] = (EXACT,)
+    max_overhead: float = MAX_OVERHEAD
+    on_tick: Callable[[], None] = lambda: None
     recorder: Recorder = field(init=False)
     shelf: Shelf = field(init=False)
+    widen: Widen = field(init=False)
     applied: list[Applied] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    log: Log = field(default_factory=Log)
     watches: dict[Function, Watch] = field(default_factory=dict)
     switched_at: float | None = None
     started_at: float = 0.0
     forked: int = 0
+    team: Team = field(init=False)
+    replay: Replay = field(init=False)
+    inside: Inside = field(init=False)
+    known: list[Proven] = field(default_factory=list)  # proven elsewhere: made as soon as their file is loaded
+    memory: Memory = field(default_factory=Memory)
+    kernels: list[tuple[int, int]] = field(default_factory=list)  # that the known changes will want
     _effects: Effects = field(default_factory=Effects)
     _inbox: queue.Queue[Callable[[], None] | None] = field(default_factory=queue.Queue)
     _grown: dict[Function, int] = field(default_factory=dict)
     _thread: threading.Thread | None = None
     _paused: bool = False
-    _pid: int = field(default_factory=os.getpid)
+    _working: threading.Lock = field(default_factory=threading.Lock)  # held while something is being planned
+    _forking: bool = False
+    unplanned: list[Function] = field(default_factory=list)  # settled, and their planning has not ended
 
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
         self.shelf = Shelf(synchronous=self.synchronous)
+        self.team, self.replay, self.inside = Team(self), Replay(self), Inside(self)
+        self.widen = Widen(self.program, self.memory, self.later, self._is_planned, self._widened, self._not_widened)
 
     # -- the life of a run
 
     def start(self) -> None:
         """Begins to observe (or, with a plan, to apply it) and starts the planning thread."""
         self.started_at = time.perf_counter()
-        os.register_at_fork(after_in_child=self._in_child, before=self._before_fork)
+        self.team.start()
         if self.plan is not None:
-            self.program.prepare = self._from_plan
+            self.program.prepare = self.replay.from_plan
             return
+        if self.known:
+            self.program.begin = self.replay.from_known
         site_module.native.start(self.recorder, self.program.names)
         self._start_thread()
 
@@ -131,7 +123,10 @@ class Pilot:
     def stop(self) -> int:
         """Ends everything and puts every function back; the number of functions that had to be changed."""
         site_module.native.stop()
+        self.team.stop()
+        self.widen.restore()
         self._end_thread()
+        attempt(self.inside.restore)
         self._thread, self._paused = None, False
         if self.plan is not None:
             loaded = {shown_path(path) for path in self.program.files}
@@ -139,30 +134,75 @@ class Pilot:
                 if move.file not in loaded:
                     where = f"{move.file}:{move.line}"
                     self.refused.append(Refused(f"{move.kind} of the plan", where, "the program has no such file"))
+        self.notes += self.team.conclude()
+        if self.known:
+            made = sum(applied.known for applied in self.applied)
+            self.notes.append(f"{made} changes were known from an earlier run and made from the start (--fresh: none)")
         failure = site_module.native.failure()
-        if self.forked:
-            self.notes.append(
-                f"{self.forked} forked processes were not observed; they ran what was switched before them"
-            )
         if failure:
             self.notes.append(f"observation ended early: {failure}")
         return self.program.restore()
 
-    def owns_this_process(self) -> bool:
-        """Whether this is the process that the pilot started in, not a fork of it."""
-        return os.getpid() == self._pid
+    # -- forks (what they mean for the changes is told by the team)
 
-    def _before_fork(self) -> None:
+    def pause(self) -> None:
+        """Brings planning to a safe point before a fork."""
         self.forked += 1
+        if self._thread is threading.current_thread():
+            return
         # From 3.12 on Python warns the program about a fork with threads, and this thread is ours.  It starts again
         # with the next operation: Python 3.13 counts the threads when everything after the fork is done.
-        if sys.version_info >= (3, 12) and self._thread is not threading.current_thread():
+        if sys.version_info >= (3, 12):
             self._end_thread()
+        self._forking = self._working.acquire(timeout=PATIENCE)
 
-    def _in_child(self) -> None:
-        """A forked worker keeps what is already switched and is not observed."""
-        site_module.native.stop()
-        self._thread, self._paused = None, False
+    def resume(self) -> None:
+        """Goes on planning in the process that forked."""
+        if self._forking:
+            self._forking = False
+            self._working.release()
+
+    def begin_anew(self) -> tuple[int, int]:
+        """Goes on in a process that was just forked, where nothing of the parent's threads is left.
+
+        Returns how many chains of sites and templates are the parent's.
+        """
+        self._inbox, self._working, self._forking = queue.Queue(), threading.Lock(), False
+        self.program.fresh_lock()
+        self.memory.paused = True  # what a worker keeps is gone with it, and each would keep its own
+        self._thread, self._paused = None, True
+        self.refused = []
+        for applied in self.applied:
+            applied.trial.renew()
+        self.watches = {function: watch for function, watch in self.watches.items() if watch.ended is not None}
+        for function in self.unplanned:
+            self._inbox.put(partial(self._try_to_plan, function))
+        known: tuple[int, int] = self.recorder.gatherer.rebase()
+        return known
+
+    def tick(self) -> None:
+        """Looks around now and then from now on, also if nothing is observed."""
+        if self._thread is None:
+            self._start_thread()
+
+    def take_over(self, file: InstrumentedFile, moves: Iterable[Proven], settled: Iterable[str]) -> None:
+        """Makes changes that were proven elsewhere, and ends observing functions of which nothing more is to learn."""
+        for move in moves:
+            self.replay.known(file, move, "a worker")
+        owners = set(settled)
+        for owner in owners:
+            watch = self.watches.setdefault((file.path, owner), Watch(time.perf_counter()))
+            watch.ended = watch.ended or time.perf_counter()
+            self.program.settle(file.path, owner)
+        if owners:
+            self.program.install(file.path, owners)
+
+    def settings(self) -> dict[str, Any]:
+        """What was asked of this pilot, for that of another process."""
+        return {
+            "observe_only": self.observe_only, "synchronous": self.synchronous, "plan": self.plan,
+            "allow": self.allow, "max_overhead": self.max_overhead,
+        }  # fmt: skip
 
     # -- observing (called for every recorded operation: keep it short)
 
@@ -173,16 +213,23 @@ class Pilot:
         watch = self.watches.get((info.file, info.owner))
         if watch is None:
             watch = self.watches[info.file, info.owner] = Watch(time.perf_counter() - template.total_ns / 1e9)
+        # by site too: once an enclosing function is settled, the same operation has another context and counts anew
+        seen = watch.seen[info.index] = watch.seen.get(info.index, 0) + 1
         if template.count < FEW or watch.ended is not None or self.observe_only:
             return
         now = time.perf_counter()
-        if template.count >= OBSERVE or now - watch.started > LONG:
+        if template.count >= OBSERVE or seen >= OBSERVE or now - watch.started > LONG:
             watch.ended = now
-            self.program.settle(info.file, info.owner)
-            self.recorder.freeze_around(info.file, info.owner)
-            self._later(partial(self._try_to_plan, (info.file, info.owner)))
+            self._settle((info.file, info.owner))
 
-    def _later(self, job: Callable[[], None]) -> None:
+    def _settle(self, function: Function) -> None:
+        """Ends observing a function, and has the rest of it planned."""
+        self.unplanned.append(function)
+        self.program.settle(*function)
+        self.recorder.freeze_around(*function)
+        self.later(partial(self._try_to_plan, function))
+
+    def later(self, job: Callable[[], None]) -> None:
         """Has a job done by the background thread, or at once."""
         if self.synchronous or self._thread is None:
             job()
@@ -196,16 +243,31 @@ class Pilot:
             try:
                 job = self._inbox.get(timeout=TICK)
             except queue.Empty:
-                self._settle_scalar_functions()
-                continue
+                job = self._look_around
             if job is None:
                 return
-            job()
+            with self._working:
+                job()
+
+    def _look_around(self) -> None:
+        """What is done now and then: functions without data are left alone, and processes hear of each other."""
+        self.log.sample()
+        self.on_tick()
+        if self.kernels and find.is_loaded("numpy"):  # not before the program has loaded it as it wants it
+            wanted, self.kernels = self.kernels, []
+            attempt(self.shelf.stock, wanted)
+        self._settle_scalar_functions()
+        self._settle_known_functions()
+        self._end_costly_observing()
+        attempt(self.inside.look)
+        attempt(self.team.look)
 
     def _try_to_plan(self, function: Function) -> None:
         planned = attempt(self._plan_function, *function)
         if isinstance(planned, Failed):
             self.refused.append(Refused("planning", f"{shown_path(function[0])} {function[1]}", planned.reason))
+        if function in self.unplanned:
+            self.unplanned.remove(function)
 
     def _settle_scalar_functions(self) -> None:
         """Functions that only juggle numbers get their plain code back: there is nothing in them to see."""
@@ -220,6 +282,31 @@ class Pilot:
             if idle:
                 self.program.install(path, idle)
 
+    def _end_costly_observing(self) -> None:
+        """Ends observing what is left if it has cost more than it may; what was seen until then is planned."""
+        spent, passed = site_module.native.spent() / 1e9, time.perf_counter() - self.started_at
+        most = self.max_overhead * passed
+        if self.observe_only or spent <= (max(most, GRACE) if self.max_overhead == MAX_OVERHEAD else most):
+            return
+        open_ = [(path, owner) for path, file in list(self.program.files.items()) for owner in _recorded(file)]
+        for function in open_:
+            watch = self.watches.setdefault(function, Watch(time.perf_counter()))
+            watch.ended = watch.ended or time.perf_counter()
+            self._settle(function)
+        if open_:
+            self.notes.append(
+                f"observing was ended after {spent:.1f} s, {spent / passed:.0%} of the time (--max-overhead)"
+            )
+
+    def _settle_known_functions(self) -> None:
+        """Functions whose changes were known from the start may show nothing else: they are planned all the same."""
+        for applied in [each for each in self.applied if each.known and each.trial.calls >= OBSERVE]:
+            function = (applied.path, applied.owner)
+            watch = self.watches.setdefault(function, Watch(time.perf_counter()))
+            if watch.ended is None and not self.observe_only:
+                watch.ended = time.perf_counter()
+                self._settle(function)
+
     def _moves_data(self, path: str, owner: str) -> bool:
         """Whether a function has moved data since this was last asked."""
         own = [t for t in list(self.recorder.templates) if t.site.info.owner == owner and t.site.info.file == path]
@@ -229,28 +316,34 @@ class Pilot:
 
     def _take_back(self, applied: Applied, indexes: Iterable[int]) -> None:
         """Takes a change out of the program's code once its trial has ended badly."""
-        attempt(self.program.retire, applied.path, applied.owner, indexes)
+        if not self.widen.covers(applied.path, applied.owner):
+            attempt(self.program.retire, applied.path, applied.owner, indexes)
 
     def _plan_function(self, path: str, owner: str) -> None:
         file = self.program.files[path]
-        seen = [t for t in list(self.recorder.templates) if t.site.info.file == path and t.site.info.owner == owner]
+        every = [t for t in list(self.recorder.templates) if t.site.info.file == path and t.site.info.owner == owner]
+        seen = [t for t in every if t.site.mode != VARIANT]  # what was known from the start has its variant already
         taken: set[int] = set()
         for found in find.chains(file, owner, seen):
-            self._apply_chain(file, owner, found.links, found.between)
+            self.apply_chain(file, owner, found.links, found.between)
             taken |= {link.site.info.index for link in found.links} | set(found.between)
-        for call in find.calls(file, owner, seen):
+        for call in find.calls(file, owner, seen, self.allow):
             if call.site not in taken:
-                self._apply_call(file, owner, call)
+                self.apply_call(file, owner, call)
+        for prefix in find.prefixes(file, owner, seen, taken):
+            self.apply_prefix(file, owner, prefix)
         self.program.install(path, [owner])
+        self.widen.look()
 
-    def _apply_chain(
+    def apply_chain(
         self, file: InstrumentedFile, owner: str, links: tuple[ChainLink, ...], between: tuple[int, ...]
     ) -> None:
+        """Puts one kernel in the place of a chain, on trial."""
         names = [link.name for link in links]
         trial = Trial(" ".join(names))
         chain = Chain(
             links,
-            [file.sites[i] for i in between if file.sites[i].mode == PASS],
+            [file.sites[i] for i in between if file.sites[i].mode != VARIANT],
             self.shelf.take,
             trial,
             self._effects,
@@ -259,10 +352,11 @@ class Pilot:
         applied = Applied("fuse", file.path, owner, sites, names, trial, "table")
         self._switch(file, applied, chain.variants())
 
-    def _apply_call(self, file: InstrumentedFile, owner: str, call: find.FoundCall) -> None:
+    def apply_call(self, file: InstrumentedFile, owner: str, call: find.FoundCall) -> None:
+        """Puts a substitute in the place of a call, on trial, if it may be used and is proven on this machine."""
         substitution = call.substitution
-        verdict = self._may_substitute(substitution)
-        if not verdict:
+        verdict = may_run(substitution, self.allow)
+        if isinstance(verdict, No):
             where = f"{shown_path(file.path)}:{file.infos[call.site].line}"
             self.refused.append(Refused(substitution.name, where, verdict.reason))
             return
@@ -270,53 +364,47 @@ class Pilot:
         change = Substitute(file.sites[call.site], substitution, trial)
         names, variant = [substitution.source], substitution.into
         applied = Applied("substitute", file.path, owner, [call.site], names, trial, variant)
+        applied.equivalence = substitution.equivalence.value
         self._switch(file, applied, change.variants())
 
-    def _may_substitute(self, substitution: Any) -> Any:
-        if substitution.equivalence is not EXACT:
-            return No(f"it is {substitution.equivalence.value}, not exact")
-        return substitution.available() and proven_here(substitution)
+    def apply_prefix(self, file: InstrumentedFile, owner: str, found: find.FoundPrefix) -> None:
+        """Keeps what a function reads and always does to it."""
+        from codedag.migrate.remember import Prefix  # with all that is known about effects: only where it is used
+
+        trial = Trial(" ".join(found.names))
+        prefix = Prefix(found.links, trial, self.memory, Repeats(self.program).expected)
+        sites = [link.site.info.index for link in found.links]
+        applied = Applied("remember", file.path, owner, sites, list(found.names), trial, "kept in memory")
+        self._switch(file, applied, prefix.variants())
 
     def _switch(self, file: InstrumentedFile, applied: Applied, variants: dict[int, Any]) -> None:
-        self.applied.append(applied)
-        applied.trial.on_stop = partial(self._later, partial(self._take_back, applied, list(variants)))
+        self.begin(applied)
+        applied.trial.on_stop = partial(self.later, partial(self._take_back, applied, list(variants)))
         self.program.plan(file.path, applied.owner, variants)
+
+    def begin(self, applied: Applied) -> None:
+        """Counts a change as made."""
+        self.applied.append(applied)
         if self.switched_at is None:
             self.switched_at = time.perf_counter()
 
-    # -- replaying a plan
+    # -- items in several threads
 
-    def _from_plan(self, file: InstrumentedFile) -> set[int]:
-        """Applies the moves of a saved plan to a file as it is loaded; the sites that it needs."""
-        assert self.plan is not None
-        source = next((s for s in self.plan.sources if s.file == shown_path(file.path)), None)
-        moves = [m for m in self.plan.moves if m.file == shown_path(file.path)]
-        if not moves:
-            return set()
-        if source is None or source.sha256 != file.sha256:
-            for move in moves:
-                self.refused.append(
-                    Refused(
-                        f"{move.kind} of the plan",
-                        f"{move.file}:{move.line}",
-                        "the plan was made for another version of this file",
-                    )
-                )
-            return set()
-        for move in moves:
-            done = attempt(self._replay, file, move)
-            if isinstance(done, Failed):
-                self.refused.append(Refused(f"{move.kind} of the plan", f"{move.file}:{move.line}", done.reason))
-        return {index for info in file.infos if file.sites[info.index].variant is not None for index in (info.index,)}
+    def _is_planned(self, function: Function) -> bool:
+        """Whether a function is not observed any more, or never had anything to see."""
+        watch = self.watches.get(function)
+        return watch is None or (watch.ended is not None and function not in self.unplanned)
 
-    def _replay(self, file: InstrumentedFile, move: Move) -> None:
-        if move.kind == "substitute":
-            from codedag.backends.registry import find as substitutes
+    def _widened(self, function: Function, trial: Trial, variant: str) -> None:
+        path, owner = function
+        first = self.program.files[path].sites_of(owner)[0].info.index
+        self.applied.append(Applied("widen", path, owner, [first], [owner], trial, variant))
 
-            for substitution in substitutes(move.chain[0])[:1]:
-                self._apply_call(file, move.function, find.FoundCall(move.sites[0], substitution))
-            return
-        operand = {(link.source, link.target): link.operand for link in file.links}
-        places = [None, *(operand[pair] for pair in zip(move.sites, move.sites[1:], strict=False))]
-        links = tuple(ChainLink(file.sites[s], n, p) for s, n, p in zip(move.sites, move.chain, places, strict=True))
-        self._apply_chain(file, move.function, links, find.between(list(links)))
+    def _not_widened(self, what: str, function: Function, reason: str) -> None:
+        path, owner = function
+        self.refused.append(Refused(f"{owner}: {what}", shown_path(path), reason))
+
+
+def _recorded(file: InstrumentedFile) -> set[str]:
+    """The functions of a file that are still observed."""
+    return {info.owner for info, site in zip(file.infos, file.sites, strict=True) if site.mode == RECORD}

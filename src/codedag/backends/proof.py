@@ -111,7 +111,7 @@ def _agree(substitution: Substitution, number: int) -> Verdict:
 def _same_effects(
     promise: Equivalence, theirs: tuple[Call, Outcome], ours: tuple[Call, Outcome], again: Outcome
 ) -> Verdict:
-    verdict = _near(theirs[1].value, ours[1].value, promise)
+    verdict = near(theirs[1].value, ours[1].value, promise)
     if not verdict:
         return verdict
     for argument, left, right in _pairs(theirs[0], ours[0]):
@@ -139,7 +139,7 @@ def _overlap(left: Any, right: Any) -> bool:
     return bool(numpy.may_share_memory(left, right))
 
 
-def _near(expected: Any, got: Any, promise: Equivalence) -> Verdict:
+def near(expected: Any, got: Any, promise: Equivalence) -> Verdict:
     """Yes if the values are as near as promised; below EXACT the elements of arrays may differ."""
     verdict = same(expected, got)
     numpy = sys.modules.get("numpy")

@@ -165,6 +165,10 @@ class Substitution:
             self._original = _resolve(self.source)
         return self._original
 
+    def remember(self, original: Callable[..., Any]) -> None:
+        """Sets the function that it stands in for, while something else may be found under its name."""
+        self._original = original
+
     def available(self) -> Verdict:
         """Yes if both libraries are installed in a version that this substitution knows."""
         for requirement in (self.source_needs, self.needs):

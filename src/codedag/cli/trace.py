@@ -43,12 +43,13 @@ def _several(flag: str, name: str, metavar: str, text: str) -> Callable[[F], F]:
     "--max-depth", type=click.IntRange(1), metavar="N", help="Calls inside calls to look into; all unless given."
 )
 @click.option("--memory", is_flag=True, help="Measure the peak bytes of each operation; its times are then too long.")
+@click.option("--no-samples", is_flag=True, help="Keep no inputs of operations for `codedag profile`.")
 @program_arguments
 @click.pass_context
 def command(
     ctx: click.Context, output: str | None, drill: tuple[str, ...], include: tuple[str, ...], exclude: tuple[str, ...],
-    function: tuple[str, ...], no_function: tuple[str, ...], max_depth: int | None, memory: bool, module: bool,
-    arguments: tuple[str, ...],
+    function: tuple[str, ...], no_function: tuple[str, ...], max_depth: int | None, memory: bool,
+    no_samples: bool, module: bool, arguments: tuple[str, ...],
 ) -> object:  # fmt: skip
     """Run a program and record its dataflow graph: operations, edges, times and bytes.
 
@@ -68,7 +69,7 @@ def command(
         say(ctx, f"note: the plain-Python recorder is in use: {site_module.why_twin}")
     keeper = Keeper("trace", target, output)
     program = Program([target.root()], drill, FilterConfig(include, exclude, function, no_function))
-    traced = trace(target, keeper, program=program, max_depth=max_depth or 0, memory=memory)
+    traced = trace(target, keeper, program=program, max_depth=max_depth or 0, memory=memory, samples=not no_samples)
     conclude(ctx, _report, ctx, keeper, traced)
     return traced.ending.leave
 

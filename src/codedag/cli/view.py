@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from codedag.cli.exports import export, export_options
 from codedag.cli.options import shown as shown_text
 from codedag.cli.options import tell
 from codedag.ir.errors import CannotWrite
@@ -29,10 +30,28 @@ PATIENCE_SECONDS = 2.0
 @click.argument("run")
 @click.option("--most", type=click.IntRange(1), default=20, show_default=True, help="How many operations to show.")
 @click.option("--svg", metavar="FILE", help="Draw the dataflow graph to this file instead.")
+@click.option("--html", metavar="FILE", help="Write the report to this file: everything in one offline page.")
+@click.option("--serve", is_flag=True, help="Serve the report to this machine's browser, live while the run goes on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port for --serve; a free one unless given.")
+@export_options
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 @click.pass_context
-def command(ctx: click.Context, run: str, most: int, svg: str | None, as_json: bool) -> None:
+def command(
+    ctx: click.Context,
+    /,
+    run: str,
+    most: int,
+    svg: str | None,
+    html: str | None,
+    serve: bool,
+    port: int,
+    as_json: bool,
+    **exports: str | None,
+) -> None:
     """Show a run: its hottest operations, what was changed, and the verdict.
+
+    With --html the report is written: summary, graph, timeline, operations, plan, log and memory, in one file that
+    needs no network.
 
     With --svg the dataflow graph is drawn: operations in frames of your functions, with bytes on the arrows and
     colours by time. Loops are rolled and small things folded, so that there are at most about 150 boxes.
@@ -42,11 +61,24 @@ def command(ctx: click.Context, run: str, most: int, svg: str | None, as_json: b
     found = load(run)
     if not isinstance(found, RunDirectory):
         raise click.UsageError(f"{run} is a file; name the run directory that holds it.")
-    if svg:
-        _check_place(svg)
-    drawn = _draw(found, svg, quiet=as_json or ctx.obj["quiet"]) if svg else {}
+    for file in filter(None, (svg, html, *exports.values())):
+        _check_place(file)
+    if serve:
+        _serve(found, port)
+        return
+    quiet = as_json or ctx.obj["quiet"]
+    drawn = _draw(found, svg, quiet) if svg else {}
+    drawn |= _write_report(found, html, quiet) if html else {}
+    exported = export(found, lambda: _graph(found) or found.graph, exports)
     if as_json:
-        tell(json.dumps({**_facts(found, most), **drawn}))
+        tell(json.dumps({**_facts(found, most), **drawn, **exported}))
+    elif exported:
+        tell(*(f"{kind}: {file}" for kind, file in exported.items()), f"next: codedag view {quote(run)}")
+    elif html:
+        tell(
+            f"report: {html} ({drawn['html_nbytes']:,} bytes)",
+            f"next: open it in a browser, or codedag view {quote(run)}",
+        )
     elif svg:
         tell(
             f"picture: {svg} ({drawn['svg_boxes']} boxes)", f"next: open it in a browser, or codedag view {quote(run)}"
@@ -131,6 +163,31 @@ def _draw(found: RunDirectory, file: str, quiet: bool) -> dict[str, object]:
     finally:
         note.cancel()
     return {"svg": file, "svg_boxes": made.boxes, "svg_notes": made.notes}
+
+
+def _write_report(found: RunDirectory, file: str, quiet: bool) -> dict[str, object]:
+    """Writes the report and returns the facts about it; a run without a graph has a report all the same."""
+    from codedag.view.html.page import write_page
+
+    recovered = None if found.has("graph") else _graph(found)
+    note = threading.Timer(PATIENCE_SECONDS, lambda: click.echo("codedag: writing the report ...", err=True))
+    note.daemon = True
+    if not quiet:
+        note.start()
+    try:
+        return {"html": file, "html_nbytes": write_page(found, Path(file), recovered)}
+    finally:
+        note.cancel()
+
+
+def _serve(found: RunDirectory, port: int) -> None:
+    """Serves the report until it is interrupted."""
+    from codedag.trace.session import recovered
+    from codedag.view.serve import Server
+
+    with Server(found.path, port, recovered) as server:
+        tell(f"report: {server.address}", "Ctrl+C ends it")
+        server.serve()
 
 
 def _still_drawing(length: int) -> None:

@@ -48,6 +48,16 @@ def after(function: Callable[P, T], /, *args: P.args, **keywords: P.kwargs) -> T
         return Failed(_reason(error))
 
 
+def on_trial(function: Callable[P, T], /, *args: P.args, **keywords: P.kwargs) -> tuple[T | None, str]:
+    """The result of the program's own code that can be taken back, and what it raised; it will run again as written."""
+    try:
+        return function(*args, **keywords), ""
+    except Exception as error:
+        if raised_by_handler(error.__traceback__):
+            raise  # a signal does not come twice
+        return None, error.__class__.__name__
+
+
 def _reason(error: Exception) -> str:
     """What went wrong; no builtin is called, since a program may have replaced them too."""
     if CodedagError in error.__class__.__mro__:

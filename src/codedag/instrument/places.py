@@ -44,10 +44,11 @@ class Places:
 
     def _holds(self, folder: str) -> bool:
         folder += os.sep
-        return any(folder.startswith(root.rstrip(os.sep) + os.sep) for root in self.roots) and not _is_installed(folder)
+        return any(folder.startswith(root.rstrip(os.sep) + os.sep) for root in self.roots) and not is_installed(folder)
 
 
-def _is_installed(folder: str) -> bool:
+def is_installed(folder: str) -> bool:
+    """Whether a file or folder belongs to Python, to an installed package or to us."""
     places = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     if folder.startswith(_OURS) or any(folder.startswith(place + os.sep) for place in places):
         return True

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from codedag.instrument import sites as site_module
+from codedag.instrument.ahead import Ahead, aheads
 from codedag.instrument.cache import Cache, Entry
 from codedag.instrument.compiled import Compiled, definitions
 from codedag.instrument.links import Link, links
@@ -105,6 +106,10 @@ class InstrumentedFile:
         number(tree, self.path, self._compiled.copy())
         return links(tree, main=self.main)
 
+    def aheads(self) -> dict[str, Ahead]:
+        """What the source says of its functions about running them ahead of their turn."""
+        return aheads(self.source, self.path, self._compiled.copy())
+
     def owners(self) -> set[str]:
         """The functions (by qualified name; "" is the module) that have sites."""
         return self.table.owners()
@@ -184,6 +189,8 @@ class Program:
         self.loads_with_sites = True
         # a plan that is applied as files are loaded
         self.prepare: Callable[[InstrumentedFile], set[int]] | None = None
+        # changes that are made as files are loaded, while the rest of them is observed
+        self.begin: Callable[[InstrumentedFile], None] | None = None
         self._planned: dict[str, dict[str, set[int]]] = {}
         self._settled: dict[str, set[str]] = {}
         self._retired: dict[str, set[int]] = {}
@@ -231,7 +238,13 @@ class Program:
             if self.prepare is not None:
                 return self._prepared(file, self.prepare(file))
             self._observe(file)
+            if self.begin is not None:
+                self.begin(file)
         return file.full
+
+    def fresh_lock(self) -> None:
+        """After a fork: another thread may have held the lock."""
+        self._lock = threading.RLock()
 
     def _left(self, path: str, source: bytes, plain: Plain | None, why: str) -> types.CodeType:
         if why:
@@ -337,6 +350,9 @@ class Program:
             kept = self._planned.setdefault(path, {}).setdefault(owner, set())
             for index, variant in variants.items():
                 site = self.files[path].sites[index]
+                if hasattr(site.variant, "inner") and not hasattr(variant, "inner"):
+                    site.variant.inner = variant  # a check stays, around whatever else stands there
+                    continue
                 site.variant = variant
                 site.mode = VARIANT if variant is not None else PASS
                 (kept.add if variant is not None else kept.discard)(index)

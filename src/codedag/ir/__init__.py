@@ -3,6 +3,7 @@
 from codedag.ir.check import check
 from codedag.ir.costs import Alternative, CostRow, CostTable
 from codedag.ir.errors import BadFile, BadGraph, BadScript, CannotPlan, CannotWrite, CodedagError
+from codedag.ir.events import Event, Events, Lane, Mark, Resident
 from codedag.ir.files import write_atomically
 from codedag.ir.graph import Carried, Edge, Graph, GraphBuilder, Op
 from codedag.ir.machine import Link, Machine, Pu
@@ -30,10 +31,14 @@ __all__ = [
     "Decision",
     "Declined",
     "Edge",
+    "Event",
+    "Events",
     "Graph",
     "GraphBuilder",
+    "Lane",
     "Link",
     "Machine",
+    "Mark",
     "Move",
     "No",
     "Op",
@@ -43,6 +48,7 @@ __all__ = [
     "Proof",
     "Pu",
     "Report",
+    "Resident",
     "RunDirectory",
     "RunInfo",
     "Source",

@@ -6,8 +6,36 @@ from functools import cached_property
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from codedag.ir.fields import NBytes, OpId, Seconds, Status
+from codedag.ir.fields import Natural, NBytes, OpId, Seconds, Status
+
+Source = Literal["measured", "traced", "predicted"]
+Bound = Literal["compute", "memory", "overhead"]
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """What one call was measured to take, in a process of its own; all figures are per call."""
+
+    best_seconds: Seconds
+    median_seconds: Seconds
+    low_seconds: Seconds
+    high_seconds: Seconds
+    rounds: Natural  # batches of calls, taken in turn with those of the other variants
+    clean: Natural  # batches during which the process was never put aside for another
+    page_faults: float = 0.0
+    peak_nbytes: NBytes = 0  # the most that one call allocated, its result included
+
+
+class Roofline(msgspec.Struct, frozen=True, kw_only=True):
+    """What one call does against what the PU can do: its work, the bytes it must move, and what bounds it."""
+
+    work_flop: float
+    moved_nbytes: NBytes
+    intensity: float  # operations per byte
+    bound_by: Bound
+    floor_seconds: Seconds  # the least that the measured peaks allow
+    share_of_peak: float  # the floor by the measured time
 
 
 class Alternative(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +48,12 @@ class Alternative(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     reason: str = ""
     scratch_nbytes: NBytes = 0
+    source: Source | UnsetType = UNSET
+    equivalence: str | UnsetType = UNSET
+    buffers: Literal["fresh", "reused"] | UnsetType = UNSET
+    per_call: Measured | UnsetType = UNSET
+    ties: list[str] | UnsetType = UNSET
+    roofline: Roofline | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         _need_seconds(self.status, self.seconds)
@@ -38,6 +72,13 @@ class CostRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     scratch_nbytes: NBytes = 0
     alternatives: list[Alternative] = msgspec.field(default_factory=list)
+    traced_seconds: Seconds | UnsetType = UNSET
+    source: Source | UnsetType = UNSET
+    equivalence: str | UnsetType = UNSET
+    buffers: Literal["fresh", "reused"] | UnsetType = UNSET
+    per_call: Measured | UnsetType = UNSET
+    ties: list[str] | UnsetType = UNSET
+    roofline: Roofline | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         _need_seconds(self.status, self.seconds)

@@ -10,13 +10,14 @@ import msgspec
 
 from codedag.ir.columns import writable
 from codedag.ir.costs import CostTable
+from codedag.ir.events import Events
 from codedag.ir.machine import Machine
 from codedag.ir.plan import Plan
 from codedag.ir.reject import INCOMPLETE, NOT_OURS, Unreadable, check_header, decode, joined
 from codedag.ir.report import Report
 from codedag.ir.run import RunInfo
 
-Document = RunInfo | CostTable | Machine | Plan | Report
+Document = RunInfo | CostTable | Machine | Plan | Report | Events
 
 DOCUMENTS: dict[str, type[Document]] = {
     "run": RunInfo,
@@ -24,6 +25,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "machine": Machine,
     "plan": Plan,
     "report": Report,
+    "events": Events,
 }
 
 # Below this a file is indented for people; above it nobody reads it and the spaces would only cost.
@@ -61,7 +63,8 @@ def document_bytes(document: Document) -> bytes:
     raw = _encode(document)
     if decode(raw, _DECODERS[document.format.removeprefix("codedag/")]) != document:
         _refuse_non_finite(document)
-    return msgspec.json.format(raw, indent=2) if len(raw) <= INDENTED_NBYTES else raw
+    read_by_people = len(raw) <= INDENTED_NBYTES and not isinstance(document, Events)
+    return msgspec.json.format(raw, indent=2) if read_by_people else raw
 
 
 def _encode(document: Document) -> bytes:

@@ -7,7 +7,14 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from codedag.ir.fields import NBytes, Rate, Seconds
+from codedag.ir.fields import Natural, NBytes, Rate, Seconds
+
+
+class Copied(msgspec.Struct, frozen=True, kw_only=True):
+    """One measured size of a copy."""
+
+    nbytes: NBytes
+    seconds: Seconds
 
 
 class Pu(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +25,13 @@ class Pu(msgspec.Struct, frozen=True, kw_only=True):
     memory_nbytes: NBytes
     launch_seconds: Seconds
     simulated: bool = False
+    runtime: str | UnsetType = UNSET
+    threads: Natural | UnsetType = UNSET
+    capability: list[str] | UnsetType = UNSET
+    settings: dict[str, str] | UnsetType = UNSET
+    flop_per_second: Rate | UnsetType = UNSET
+    stream_bytes_per_second: Rate | UnsetType = UNSET
+    stream_levels: list[Copied] | UnsetType = UNSET  # a copy within so many bytes, its source and its target together
 
     def __post_init__(self) -> None:
         if not self.name or "," in self.name:
@@ -30,6 +44,13 @@ class Pu(msgspec.Struct, frozen=True, kw_only=True):
         return ("resource", self.resource) if isinstance(self.resource, str) else ("pu", self.name)
 
 
+class Absent(msgspec.Struct, frozen=True, kw_only=True):
+    """A PU that was looked for and not found, and why."""
+
+    name: str
+    reason: str
+
+
 class Link(msgspec.Struct, frozen=True, kw_only=True):
     """A one-way connection between two PUs; links with the same `shared` name take turns."""
 
@@ -38,6 +59,9 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     latency_seconds: Seconds
     bytes_per_second: Rate
     shared: str | UnsetType | None = UNSET
+    how: str | UnsetType = UNSET
+    measured: list[Copied] | UnsetType = UNSET
+    converted: list[Copied] | UnsetType = UNSET  # with a change from float64 to float32 on the way
 
     def __post_init__(self) -> None:
         _absent_if_none(self, "shared", self.shared)
@@ -55,6 +79,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     version: Literal[1] = 1
     pus: list[Pu]
     links: list[Link] = msgspec.field(default_factory=list)
+    absent: list[Absent] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         names: set[str] = set()

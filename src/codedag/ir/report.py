@@ -10,12 +10,16 @@ from codedag.ir.fields import Natural, Seconds
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the changed program computed the same: how many results were compared and differed, and how."""
+    """Whether the changed program computed the same: how many results were compared and differed, and how.
+
+    `unverified` results had been used unchecked before the first difference was found.
+    """
 
     identical: bool
     checked: Natural
     mismatches: Natural
     how: str
+    unverified: Natural = 0
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +35,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     baseline_seconds: Seconds | None = None
     gain_low: float | None = None
     gain_high: float | None = None
+    calls: Natural = 0  # that ran as the variant, in all processes; the checked ones ran both ways
+    checked: Natural = 0
 
 
 class Declined(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,3 +61,4 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Proof
     changes: list[Change] = msgspec.field(default_factory=list)
     declined: list[Declined] = msgspec.field(default_factory=list)
+    workers: Natural = 0  # processes beside the program's own that told what they did

@@ -14,6 +14,7 @@ from codedag.ir.check import check
 from codedag.ir.costs import CostTable
 from codedag.ir.document import DOCUMENTS, document_bytes, read_document
 from codedag.ir.errors import BadGraph
+from codedag.ir.events import Events
 from codedag.ir.files import write_atomically
 from codedag.ir.graph import Graph
 from codedag.ir.graph_file import GraphFile, graph_bytes, read_graph
@@ -24,23 +25,25 @@ from codedag.ir.report import Report
 from codedag.ir.run import RunInfo
 from codedag.ir.stream import JsonStream
 
-Kind = Literal["run", "graph", "costs", "machine", "plan", "report"]
-Stored = RunInfo | Graph | CostTable | Machine | Plan | Report
+Kind = Literal["run", "graph", "costs", "machine", "plan", "report", "events"]
+Stored = RunInfo | Graph | CostTable | Machine | Plan | Report | Events
 
 # What the schemas are made from; a graph has columns in memory and rows in its file.
 FILE_TYPES: dict[str, type[msgspec.Struct]] = {**DOCUMENTS, "graph": GraphFile}
 FILE_NAMES = {kind: f"{kind}.json" for kind in ("run", "graph", "costs", "machine", "plan", "report")}
+FILE_NAMES["events"] = "events"
 
 # Far above any real file: 1,000,000 ops with 1,500,000 edges are 0.34 GB.
 LARGEST_NBYTES = 8 << 30
 
-_MADE_BY = {
+MADE_BY = {
     "run": "codedag trace -o {run} SCRIPT",
     "graph": "codedag trace -o {run} SCRIPT",
     "costs": "codedag profile {run}",
     "machine": "codedag profile {run}",
     "plan": "codedag plan {run}",
     "report": "codedag run SCRIPT",
+    "events": "codedag trace -o {run} SCRIPT",
 }
 
 
@@ -60,7 +63,7 @@ class RunDirectory:
     def _load(self, kind: Kind) -> Any:
         path = self.path / FILE_NAMES[kind]
         if not path.exists():
-            command = _MADE_BY[kind].format(run=self.path)
+            command = MADE_BY[kind].format(run=self.path)
             raise bad_file(path, "this run has no such file", hint=f"`{command}` makes it.")
         return load(path, kind)
 
@@ -94,6 +97,11 @@ class RunDirectory:
         """The final facts."""
         return cast(Report, self._load("report"))
 
+    @cached_property
+    def events(self) -> Events:
+        """Single calls and memory over time."""
+        return cast(Events, self._load("events"))
+
 
 @overload
 def load(path: str | os.PathLike[str], kind: Literal["run"]) -> RunInfo: ...
@@ -107,6 +115,8 @@ def load(path: str | os.PathLike[str], kind: Literal["machine"]) -> Machine: ...
 def load(path: str | os.PathLike[str], kind: Literal["plan"]) -> Plan: ...
 @overload
 def load(path: str | os.PathLike[str], kind: Literal["report"]) -> Report: ...
+@overload
+def load(path: str | os.PathLike[str], kind: Literal["events"]) -> Events: ...
 @overload
 def load(path: str | os.PathLike[str], kind: Kind | None = None, *, checked: bool = True) -> Stored | RunDirectory: ...
 

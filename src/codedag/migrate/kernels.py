@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 from codedag.ir.verdict import No
@@ -53,6 +54,13 @@ class Shelf:
             self._refused[key] = No(f"no kernel could be built: {built.reason}")
         else:
             self.ready.append(built)
+
+    def stock(self, wanted: Iterable[tuple[int, int]]) -> None:
+        """Makes kernels ready by bytes per element and channels, before any array asks for them."""
+        from codedag.tune.table import TableSpec, kernel_of
+
+        for spec in {TableSpec(*one) for one in wanted} - {kernel.spec for kernel in self.ready}:
+            self.ready.append(kernel_of(spec))
 
     def engines(self) -> list[str]:
         """The engines of the kernels that are ready, with what was said about them."""

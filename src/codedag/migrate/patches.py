@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -19,17 +20,14 @@ from typing import Any
 from weakref import getweakrefcount
 
 from codedag.backends.registry import Substitution, find
-from codedag.backends.same import same
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import stands
-from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.guarded import REASONS, Guarded
 from codedag.migrate.holders import Sweep, space
 from codedag.migrate.journal import Edit, Left, Report, changed
 from codedag.migrate.later import Watch
-from codedag.migrate.substitute import FAILURES
-from codedag.migrate.trial import Trial
+from codedag.migrate.usable import library_of, loaded_to_its_end
 
-REASONS = 50  # different reasons that are counted per function; the rest are counted together
 FORMAT = "codedag-patches"
 
 
@@ -42,48 +40,11 @@ class Counts:
     checked: int = 0  # both ran, and the original's result was used
     declined: Mapping[str, int] = field(default_factory=dict)
     mismatches: int = 0
-
-
-class Guarded:
-    """A substitution on trial: declines what its guard declines, and is checked against the original now and then."""
-
-    def __init__(self, substitution: Substitution) -> None:
-        self.substitution = substitution
-        self.trial = Trial(substitution.name)
-        self._failures = 0
-
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """The substitute's result; or that the original must run, alone or for comparison."""
-        if not self.trial.active:
-            return stands.native.DECLINED
-        verdict = attempt(self.substitution.accepts, args, keywords)
-        if isinstance(verdict, Failed) or not verdict:
-            return self._decline(getattr(verdict, "reason", "the guard failed"))
-        started = perf_counter()
-        result = attempt(self.substitution.run, *args, **keywords)
-        if isinstance(result, Failed):
-            return self._failed(result)
-        if self.trial.due():
-            between = perf_counter()
-            return stands.native.Then(partial(self._compare, result, between - started, between))
-        return result
-
-    def _compare(self, result: Any, seconds: float, between: float, original: Any) -> None:
-        ended = perf_counter()
-        verdict = attempt(same, original, result)
-        verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
-        self.trial.record(ended - between, seconds, verdict)
-
-    def _decline(self, reason: str) -> Any:
-        declined = self.trial.declined
-        self.trial.decline(reason if reason in declined or len(declined) < REASONS else "other reasons")
-        return stands.native.DECLINED
-
-    def _failed(self, failure: Failed) -> Any:
-        self._failures += 1
-        if self._failures >= FAILURES:
-            self.trial.stop(f"it failed {FAILURES} times ({failure.reason})")
-        return self._decline(failure.reason)
+    gain: float = 0.0  # time of the original over that of the substitute, on the same calls; 0 = not measured
+    active: bool = True
+    reason: str = ""  # why it is no longer in use
+    unverified: int = 0  # results that were used unchecked before a difference was found
+    evidence: str = ""  # the call whose result differed
 
 
 class Patch:
@@ -93,16 +54,18 @@ class Patch:
     `DECLINED`: the original then runs, called from the program's own frame.
     """
 
-    __slots__ = ("_original", "guarded", "layer", "replacement", "source")
+    __slots__ = ("_original", "guarded", "layer", "ready", "replacement", "source")
 
-    def __init__(self, original: Any, replacement: Callable[..., Any] | Substitution | None = None) -> None:
+    def __init__(self, original: Any, replacement: Callable[..., Any] | Substitution | Guarded | None = None) -> None:
         self._original = None if isinstance(original, str) else stands.behind(original)
         self.source = original if isinstance(original, str) else stands.name_of(self._original)
-        self.replacement = replacement
         self.guarded = Guarded(replacement) if isinstance(replacement, Substitution) else None
+        self.guarded = replacement if isinstance(replacement, Guarded) else self.guarded
+        self.replacement = replacement
+        self.ready: Callable[[], Verdict] = lambda: Yes  # asked once its library is there, before it is replaced
         self.layer = stands.native.Layer(self.guarded or replacement)
         if self.guarded is not None:  # once taken back, a call costs no more than being counted
-            self.guarded.trial.on_stop = partial(setattr, self.layer, "run", None)
+            self.guarded.on_stop = partial(setattr, self.layer, "run", None)
 
     @property
     def original(self) -> Any:
@@ -115,25 +78,40 @@ class Patch:
         """Yes if it can be replaced here and now, else why not."""
         if self.original is None:
             return No(f"{self.source} is not loaded yet")
-        return stands.possible(self.original)
+        possible = stands.possible(self.original)
+        return possible and self.ready()
+
+    def libraries(self) -> set[str]:
+        """The libraries on whose loading it may wait."""
+        arms = self.guarded.arms if self.guarded is not None else []
+        return {self.source.partition(".")[0], *(library_of(arm.substitution.needs) for arm in arms)}
+
+    @property
+    def substitutions(self) -> tuple[Substitution, ...]:
+        """The registered substitutions that run in its place."""
+        arms = self.guarded.arms if self.guarded is not None else []
+        return tuple(arm.substitution for arm in arms if any(arm.substitution is one for one in find(self.source)))
 
     def is_registered(self) -> bool:
         """Whether the registry of substitutions knows what runs in its place."""
-        return self.guarded is not None and any(
-            self.replacement is one for one in find(self.guarded.substitution.source)
-        )
+        return bool(self.substitutions)
 
     def counts(self) -> Counts:
         """What became of the calls so far."""
-        layer, trial = self.layer, self.guarded.trial if self.guarded else None
-        if trial is None:
+        layer, guarded = self.layer, self.guarded
+        if guarded is None:
             declined = {"the replacement declined it": layer.declined} if layer.declined else {}
             return Counts(layer.calls, layer.fast, 0, declined)
-        declined = dict(trial.declined)
-        rest = layer.calls - layer.fast - layer.checked - sum(declined.values())
+        declined = dict(guarded.declined)
+        rest = layer.calls - layer.fast - guarded.checked - sum(declined.values())
         if rest > 0:
-            declined[trial.reason or "an exception that is not ours"] = rest
-        return Counts(layer.calls, layer.fast, layer.checked, declined, trial.mismatches)
+            reason = guarded.reason or "an exception that is not ours"
+            declined[reason] = declined.get(reason, 0) + rest
+        trials = [arm.trial for arm in guarded.arms]
+        return Counts(
+            layer.calls, layer.fast, guarded.checked, declined, guarded.mismatches, guarded.gain(), guarded.active,
+            guarded.reason, sum(t.unverified for t in trials), "; ".join(t.evidence for t in trials if t.evidence),
+        )  # fmt: skip
 
 
 class _Live:
@@ -168,21 +146,24 @@ class Patches:
             if self.active:
                 return Report()
             self.active = True
+            self.refused = {}
             _state.add(self)
             try:
-                return self._apply_possible()
+                with _state.at_work():
+                    return self._apply_possible(self.patches)
             except BaseException:
                 self.restore()
                 raise
 
-    def _apply_possible(self) -> Report:
+    def _apply_possible(self, patches: Iterable[Patch]) -> Report:
         started = perf_counter()
-        self.refused, wanted = {}, []
-        for patch in self.patches:
+        wanted = []
+        for patch in patches:
             verdict = patch.possible()
             if isinstance(verdict, No):
                 self.refused[patch.source] = verdict.reason
             elif patch not in self.applied:
+                self.refused.pop(patch.source, None)
                 wanted.append(patch)
         fresh = [live for live in map(self._stand_in, wanted) if live is not None]
         return _state.put(fresh, started)
@@ -195,8 +176,8 @@ class Patches:
             stand = stands.make(patch.original) if stand is None else stand
             live = _state.live[id(patch.original)] = _Live(stand)
         new = not stands.native.layers(live.stand)  # also one whose restore was interrupted
-        if patch.guarded is not None:
-            attempt(patch.guarded.substitution.original)  # it remembers the function, which soon is not found by name
+        for arm in patch.guarded.arms if patch.guarded is not None else ():
+            arm.substitution.remember(patch.original)  # by name it soon is not found
         native = stands.native
         native.set_layers(live.stand, (*native.layers(live.stand), patch.layer))
         self.applied.append(patch)
@@ -221,10 +202,11 @@ class Patches:
         stands.native.set_layers(live.stand, rest)
         return None if rest else live
 
-    def late(self) -> None:
-        """Applies the patches whose library has been loaded since."""
-        if any(patch not in self.applied and patch.original is not None for patch in self.patches):
-            self._apply_possible()
+    def late(self, library: str) -> None:
+        """Applies the patches that waited for this library."""
+        waiting = [patch for patch in self.patches if patch not in self.applied and library in patch.libraries()]
+        if any(patch.original is not None for patch in waiting):
+            self._apply_possible(waiting)
 
     @property
     def journal(self) -> tuple[Edit, ...]:
@@ -238,7 +220,7 @@ class Patches:
 
     def state(self) -> dict[str, Any]:
         """The set as plain data for another process: registered substitutions by name; others are only listed."""
-        registered = [patch.guarded.substitution for patch in self.patches if patch.guarded and patch.is_registered()]
+        registered = [one for patch in self.patches for one in patch.substitutions]
         left_out = [patch.source for patch in self.patches if not patch.is_registered()]
         names = [{"source": one.source, "into": one.into, "module": one.module} for one in registered]
         return {"format": FORMAT, "version": 1, "patches": names, "left_out": left_out}
@@ -271,6 +253,22 @@ class _State:
         self.sets: list[Patches] = []
         self.retired: dict[int, Any] = {}
         self.watch = Watch(self.loaded)
+        self._working = False
+        self._news: list[str] = []  # libraries of which a module was loaded meanwhile
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """A block in which imports are only noted: a proof may import, and must not be begun again for that."""
+        self._working = True
+        try:
+            yield
+            while self._news:
+                library = self._news.pop()
+                for patches in list(self.sets):
+                    patches.late(library)
+        finally:
+            self._working = False
+            self._news.clear()
 
     def fresh_lock(self) -> None:
         """After a fork: another thread may have held the lock."""
@@ -330,13 +328,16 @@ class _State:
     def loaded(self, module: Any) -> None:
         """After an import: functions that the module got past us are replaced, and patches that waited for it."""
         names = space(module)
-        with self.lock:
-            for patches in list(self.sets):
-                patches.late()
+        name = str(names.get("__name__")) if names is not None else ""
+        with self.lock, loaded_to_its_end(name):
+            self._news.append(name.partition(".")[0])
+            if not self._working:
+                with self.at_work():
+                    pass
             if names is None or not self.live or not any(id(value) in self.live for value in list(names.values())):
                 return
             sweep = Sweep(tuple(live.stand for live in self.live.values()), to_stand=True)
-            sweep.module(names, str(names.get("__name__")))
+            sweep.module(names, name)
             self._write(sweep.edits)
 
 
@@ -350,7 +351,29 @@ def _loaded(source: str) -> Any:
     path, _, name = source.rpartition(".")
     module = sys.modules.get(path)
     names = space(module) if module is not None else None
-    return names.get(name) if names is not None else None
+    if names is None:
+        return _in_class(path, name)
+    return names[name] if name in names else _in_private_part(path, name)
+
+
+def _in_class(path: str, name: str) -> Any:
+    """A function that a class of a loaded module defines, as `PIL.Image.Image.transpose`."""
+    outer, _, kind = path.rpartition(".")
+    module = sys.modules.get(outer)
+    names = space(module) if module is not None else None
+    found = names.get(kind) if names is not None else None
+    return vars(found).get(name) if isinstance(found, type) else None
+
+
+def _in_private_part(path: str, name: str) -> Any:
+    """A function that a package shows only when asked: it is looked for in those of its modules that are loaded."""
+    for other, module in list(sys.modules.items()):
+        inside, _, last = other.rpartition(".")
+        names = space(module) if inside == path and last and module is not None else None
+        found = names.get(name) if names is not None else None
+        if callable(found) and getattr(found, "__module__", None) == other:
+            return found
+    return None
 
 
 def _registered(entry: Any) -> Substitution | No:
@@ -365,4 +388,4 @@ def _registered(entry: Any) -> Substitution | No:
     return No("it is not in the registry of this installation")
 
 
-__all__ = ["Counts", "Edit", "Left", "Patch", "Patches", "Report", "Yes"]
+__all__ = ["REASONS", "Counts", "Edit", "Guarded", "Left", "Patch", "Patches", "Report", "Yes"]

@@ -15,6 +15,8 @@ SLOWER = 1.05  # a gain below this is not worth a change
 FUTILE = 100  # declined calls per accepted one at which a change costs more than it can bring
 KEPT = 400  # timings that are remembered
 EVERY, RAREST = 50, 400  # calls per check at first, and after many checks without a difference
+NOISY = 3 * FIRST  # timings after which a gain that does not show has not been there
+FAILURES = 3  # exceptions of its own after which a change is taken back
 
 
 @dataclass(slots=True)
@@ -23,9 +25,14 @@ class Trial:
 
     what: str
     every: int = EVERY
+    first: int = FIRST
+    patient: bool = False  # whether somebody else decides about its speed
     calls: int = 0
     checked: int = 0
     mismatches: int = 0
+    failures: int = 0
+    unverified: int = 0  # results that were used unchecked before the first difference was found
+    evidence: str = ""  # the call whose result differed, in words
     active: bool = True
     reason: str = ""
     declined: Counter[str] = field(default_factory=Counter)
@@ -40,7 +47,7 @@ class Trial:
     def due(self) -> bool:
         """Whether this call is checked: the first ones all, later ones at random distances, never in step with data."""
         self.calls += 1
-        if self.calls <= FIRST:
+        if self.calls <= self.first:
             return True
         if self._due == 0:
             # the distance grows with every check that found nothing, so that checking costs less and less
@@ -60,18 +67,39 @@ class Trial:
         if self._futile >= FUTILE and self._futile > FUTILE * self.calls:
             self.stop(f"it could take none of {self._futile} calls ({self.declined.most_common(1)[0][0]})")
 
+    def failed(self, reason: str) -> None:
+        """Counts a call in which the change itself failed, so that it ran as written; too many end the trial."""
+        self.decline(reason)
+        self.failures += 1
+        if self.failures >= FAILURES:
+            self.stop(f"it failed {FAILURES} times ({reason})")
+
+    def served(self) -> int:
+        """The calls whose result was the change's own and was not compared."""
+        return max(self.calls - self.checked - self.failures, 0)
+
     def record(self, original_seconds: float, variant_seconds: float, verdict: Verdict) -> None:
         """Takes in one checked call; a difference or a lasting lack of gain ends the trial."""
         self.checked += 1
         if isinstance(verdict, No):
             self.mismatches += 1
+            self.unverified = self.unverified or self.served()
             self.stop(f"its result differed from the original's ({verdict.reason}); the original's was used")
             return
         self.pairs.append((original_seconds, variant_seconds))
         if len(self.pairs) > KEPT:
             del self.pairs[1 : KEPT // 2]
-        if len(self.pairs) >= FIRST - 2 and self.gain() < SLOWER:
+        if not self.patient and self._is_slow():
             self.stop(f"not faster here: {self.gain():.2f}x over {len(self.pairs)} interleaved calls")
+
+    def _is_slow(self) -> bool:
+        """Whether there was no gain; a busy machine interrupts calls at random, so their fastest ones must agree.
+
+        If they do not for long, there was none either.
+        """
+        if len(self.pairs) < FIRST - 2 or self.gain() >= SLOWER:
+            return False
+        return len(self.pairs) >= NOISY or min(a for a, _ in self.pairs) < SLOWER * min(b for _, b in self.pairs)
 
     def stop(self, reason: str) -> None:
         """Takes the change back for the rest of the program."""
@@ -80,6 +108,11 @@ class Trial:
             self.active = False
             if self.on_stop is not None:
                 self.on_stop()
+
+    def renew(self) -> None:
+        """Counts from 0 again, in a forked process: its own first calls are all checked."""
+        self.calls = self.checked = self.mismatches = self.failures = self.unverified = self._due = self._futile = 0
+        self.declined, self.pairs = Counter(), []
 
     def gain(self) -> float:
         """Median of original time over variant time; the first call, which pays for warming up, does not count."""

@@ -5,6 +5,7 @@
  */
 #include "gather.h"
 #include <structmember.h>
+#include <time.h>
 #include "../instrument/_recorder.h"
 
 #define MOST_SHAPES 4       /* these three are those of gather.py */
@@ -157,6 +158,8 @@ static int64_t template_of(Gatherer *g, uint32_t path, PyObject *site, uint32_t 
 static float below(int64_t x) { float f = (float)x; return (double)f > (double)x ? f - (f < 0 ? -f : f) * 1.2e-7f : f; }
 static float above(int64_t x) { float f = (float)x; return (double)f < (double)x ? f + (f < 0 ? -f : f) * 1.2e-7f : f; }
 
+#include "gather_events.h"
+
 static int count(Gatherer *g, uint32_t number, int64_t total, int64_t own, const Leaf *outputs, Py_ssize_t n) {
     Record *record = record_at(g, number);
     record->count++;
@@ -164,7 +167,10 @@ static int count(Gatherer *g, uint32_t number, int64_t total, int64_t own, const
     record->total_ns += total;
     if ((float)own <= record->least_ns) record->least_ns = below(own);
     if ((float)own >= record->most_ns) record->most_ns = above(own);
+    int64_t before = record->out_nbytes;
     for (Py_ssize_t i = 0; i < n; i++) record->out_nbytes += outputs[i].layout.nbytes;
+    int first = record->count <= FIRST_CALLS;
+    if ((first || total >= g->event_least) && event_keep(g, number, first, total, record->out_nbytes - before) < 0) return -1;
     if (record->out_sig || !n) return 0;
     PyObject *text = text_of(g, outputs, n);
     int64_t out_sig = text ? signature_number(g, hashes_of(outputs, n), text) : -1;
@@ -372,13 +378,31 @@ static int produce(Gatherer *g, const Operation *o) {
     return flow_hold(&g->flow, o->result, o->number);
 }
 
+static PyObject *template_for(Gatherer *g, uint32_t number) {
+    PyObject *args = Py_BuildValue("(OI)", (PyObject *)g, number);
+    PyObject *template = args ? PyObject_CallObject((PyObject *)&TemplateType, args) : NULL;
+    Py_XDECREF(args);
+    return template;
+}
+
+/* Hands what went into the first execution of a template to who keeps samples. */
+static int give_sample(Gatherer *g, const Operation *o) {
+    PyObject *template = template_for(g, o->number), *keywords = PyDict_New(), *args = PyTuple_New(o->n), *taker = Py_NewRef(g->taker);
+    for (Py_ssize_t i = 0; args && i < o->n; i++) PyTuple_SET_ITEM(args, i, Py_NewRef(o->args[i]));
+    int done = template && keywords && args ? 0 : -1;
+    for (Py_ssize_t i = 0; done == 0 && o->names && i < PyTuple_GET_SIZE(o->names); i++)
+        done = PyDict_SetItem(keywords, PyTuple_GET_ITEM(o->names, i), o->args[o->n + i]);
+    PyObject *taken = done == 0 ? PyObject_CallFunction(taker, "OiOOO", template, o->site_kind, o->function, args, keywords) : NULL;
+    Py_XDECREF(template); Py_XDECREF(keywords); Py_XDECREF(args); Py_XDECREF(taken); Py_DECREF(taker);
+    return taken ? 0 : -1;
+}
+
 static int tell(Gatherer *g, uint32_t number) {
     uint64_t so_far = record_at(g, number)->count;
     if (g->on_operation == Py_None || (so_far != 1 && so_far < TOLD_FROM)) return 0;
-    PyObject *args = Py_BuildValue("(OI)", (PyObject *)g, number);
-    PyObject *template = args ? PyObject_CallObject((PyObject *)&TemplateType, args) : NULL;
+    PyObject *template = template_for(g, number);
     PyObject *done = template ? PyObject_CallOneArg(g->on_operation, template) : NULL;
-    Py_XDECREF(args); Py_XDECREF(template); Py_XDECREF(done);
+    Py_XDECREF(template); Py_XDECREF(done);
     return done ? 0 : -1;
 }
 
@@ -435,6 +459,7 @@ static int record(Gatherer *g, Operation *o, int64_t total, int64_t own) { /* 1,
     if (PyErr_Occurred()) return -1; /* no memory for a reader */
     if (count(g, o->number, total, own, o->outputs.at, o->outputs.n) < 0) return -1;
     if (g->peak_next && keep_peak(g, o->number) < 0) return -1;
+    if (g->taker && !o->failed && record_at(g, o->number)->count == 1 && give_sample(g, o) < 0) return -1;
     return tell(g, o->number) < 0 ? -1 : 1;
 }
 

@@ -256,6 +256,7 @@ static PyObject *gatherer_new(PyTypeObject *type, PyObject *args, PyObject *keyw
     Gatherer *g = (Gatherer *)type->tp_alloc(type, 0); /* all zero */
     if (!g) return NULL;
     g->user_files = owned(user_files); g->names = owned(naming); g->on_operation = owned(on_operation);
+    g->event_least = LEAST_LONG;
     g->odd_sites = PyDict_New();
     g->word_numbers = PyDict_New();
     PyObject *nothing = PyUnicode_FromString("");
@@ -266,7 +267,7 @@ static PyObject *gatherer_new(PyTypeObject *type, PyObject *args, PyObject *keyw
 }
 
 static int gatherer_traverse(Gatherer *g, visitproc visit, void *arg) {
-    Py_VISIT(g->user_files); Py_VISIT(g->names); Py_VISIT(g->on_operation); Py_VISIT(g->odd_sites);
+    Py_VISIT(g->user_files); Py_VISIT(g->names); Py_VISIT(g->on_operation); Py_VISIT(g->taker); Py_VISIT(g->odd_sites);
     for (size_t i = 0; i < g->paths_n; i++) Py_VISIT(g->paths[i].site);
     return 0;
 }
@@ -276,6 +277,7 @@ static int gatherer_clear(Gatherer *g) {
     PyObject *on_operation = g->on_operation;
     g->on_operation = owned(Py_None);
     Py_XDECREF(on_operation);
+    Py_CLEAR(g->taker);
     return 0;
 }
 
@@ -293,11 +295,11 @@ static void gatherer_dealloc(Gatherer *g) {
     index_clear(&g->types_index); index_clear(&g->functions_index);
     index_clear(&g->signatures_index); index_clear(&g->paths_index); index_clear(&g->sites_index);
     sums_clear(&g->edges);
-    free(g->arrivals); free(g->peaks);
+    free(g->arrivals); free(g->peaks); free(g->events);
     pending_clear(g);
     free(g->pending);
     for (int i = 0; i < g->files_n; i++) Py_DECREF(g->files[i].ref);
-    PyObject *held[] = {g->user_files, g->names, g->on_operation, g->classify, g->nbytes, g->signature, g->open_shapes,
+    PyObject *held[] = {g->user_files, g->names, g->on_operation, g->taker, g->classify, g->nbytes, g->signature, g->open_shapes,
                         g->layout_of, g->address_of, g->bound_to, g->name_of, g->samples, g->tensor_samples, g->habits, g->partial, g->bytes_io,
                         g->moved, g->read_by,
                         g->odd_sites, g->word_numbers};
@@ -316,14 +318,24 @@ static PyMethodDef gatherer_methods[] = {
     {"paths", method_paths, METH_NOARGS, "paths(): parent and site of each chain so far."},
     {"edges", method_edges, METH_NOARGS, "edges(): producer, consumer, kind and bytes of each edge so far."},
     {"sizes", method_sizes, METH_NOARGS, "sizes(): how much of what is held."},
+    {"events", method_events, METH_NOARGS, "events(): the bar for long calls, and operation, thread, end, nanoseconds and bytes of single calls."},
     {"arrive", method_arrive, METH_VARARGS, "arrive(token, before): notes a batch that another process made."},
     {"arrivals", method_arrivals, METH_NOARGS, "arrivals(): token and consumer of each such batch."},
     {"peak", method_peak, METH_O, "peak(nbytes): the most that the next operation allocated."},
     {"flows", method_flows, METH_O, "flows(value): bytes by producer of the data in a value."},
     {"rebase", method_rebase, METH_NOARGS, "rebase(): counts from 0 again; how many chains and templates there are."},
     {NULL, NULL, 0, NULL}};
+static PyObject *get_taker(Gatherer *g, void *Py_UNUSED(none)) { return owned(g->taker ? g->taker : Py_None); }
+static int set_taker(Gatherer *g, PyObject *taker, void *Py_UNUSED(none)) {
+    PyObject *before = g->taker;
+    g->taker = taker && taker != Py_None ? owned(taker) : NULL;
+    Py_XDECREF(before);
+    return 0;
+}
 static PyGetSetDef gatherer_fields[] = {
-    {"api", get_api, NULL, "The functions that sites in C call.", NULL}, {NULL, NULL, NULL, NULL, NULL}};
+    {"api", get_api, NULL, "The functions that sites in C call.", NULL},
+    {"taker", (getter)get_taker, (setter)set_taker, "taker(template, kind, function, args, keywords): told of first executions.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
 static PyTypeObject GathererType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.trace._gather.Gatherer", .tp_basicsize = sizeof(Gatherer),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, .tp_doc = "Gathers templates and edges; see gather.py.",

@@ -28,6 +28,7 @@ from codedag.trace.gathered import Gathered
 from codedag.trace.idle import Idle
 from codedag.trace.recorder import Recorder
 from codedag.trace.records import Records, join, read
+from codedag.trace.spool import Spool
 
 SOON, LATER = 20_000_000, 200_000_000  # nanoseconds between two writes: of a worker, of the program
 SHARE = {SOON: 20, LATER: 50}  # writing may take one part in so many of the time
@@ -47,6 +48,7 @@ class Family:
     failure: str = ""
     wait: int = LATER
     _prepare: Callable[[str], dict[str, Any]] | None = None
+    began: int = 0
     _due: int = 0
     _lookout: _Lookout = None  # type: ignore[assignment]
 
@@ -62,6 +64,8 @@ class Family:
         """Begins to record, here and in the processes that this one will start."""
         global _here
         _here = self
+        self.began = time.perf_counter_ns()
+        self.records.log.sample()
         _listen_to_forks()
         self._tell_spawned()
         self.look()
@@ -99,6 +103,7 @@ class Family:
     def keep(self) -> int:
         """Writes what was recorded so far; the nanoseconds after which to do so again."""
         begun = time.perf_counter_ns()
+        self.records.log.sample()
         self.idle.look_again()
         try:
             self._fill()
@@ -115,17 +120,22 @@ class Family:
         self.records.ended = True
         self.keep()
 
-    def _fill(self) -> None:
+    def _fill(self, last: bool = False) -> None:
         self.records.fill(self.recorder.gathered())
         self.records.made, self.records.taken = self.batches.made, self.batches.taken()
+        if self.records.parent or last:  # the program's own are asked for at its end
+            self.records.log.fill(self.recorder.gatherer.events())
 
     def joined(self) -> tuple[Gathered, list[str]]:
         """What all processes recorded, and what is missing."""
         others, notes = read(self.folder)
         others = [r for r in others if r.process != self.records.process]
-        self._fill()
+        self._fill(last=True)
+        self.records.log.process = self.records.process
         if not others and not self.records.taken:
-            return self.recorder.gathered(), notes
+            own = self.recorder.gathered()
+            own.logs.append(self.records.log)
+            return own, notes
         joined = join([self.records, *others])
         cut = sum(not r.ended for r in others)
         if cut:
@@ -188,6 +198,7 @@ class Family:
         return {
             "program": self.program.terms(), "main": main, "folder": str(self.folder), "max_depth": self.max_depth,
             "parent": self.records.process, "root": site_module.native.path(),
+            "samples": str(self.recorder.spool.folder) if self.recorder.spool else "",
         }  # fmt: skip
 
 
@@ -218,10 +229,12 @@ def arrive(ticket: dict[str, Any]) -> None:
         program = Program.of_terms(ticket["program"])
         records = Records(process=os.getpid(), parent=ticket["parent"], root=ticket["root"])
         recorder = Recorder(program.names)
+        if ticket["samples"]:
+            recorder.keep_samples(Spool(Path(ticket["samples"])))
         family = Family(program, recorder, Path(ticket["folder"]), ticket["max_depth"], records, wait=SOON)
         sys.meta_path.insert(0, Finder(program))
         if ticket["main"]:
-            _rewrite_main(program, ticket["main"])
+            rewrite_main(program, ticket["main"])
         family.start()
         family.begin_worker()
     except Exception as error:  # noqa: BLE001 - a worker without records is better than no worker
@@ -238,7 +251,7 @@ def _say_why(ticket: dict[str, Any], failure: str) -> None:
         return  # the parent's own records cannot be written either, and it says so
 
 
-def _rewrite_main(program: Program, main: str) -> None:
+def rewrite_main(program: Program, main: str) -> None:
     """Makes multiprocessing load the program's main file with sites."""
     original = runpy._get_code_from_file  # type: ignore[attr-defined]
 

@@ -9,6 +9,7 @@ from codedag.ir import CostTable, Graph
 from codedag.trace import gather
 from codedag.trace.gathered import Gathered, context_of, shown_path
 from codedag.trace.names import Names
+from codedag.trace.spool import Spool
 from codedag.trace.templates import Template
 
 __all__ = ["Recorder", "Template", "shown_path"]
@@ -24,7 +25,13 @@ class Recorder:
         gatherer: Callable[..., Any] | None = None,
     ) -> None:
         self._user_files = user_files
+        self.spool: Spool | None = None
         self.gatherer: Any = (gatherer or gather.chosen)(user_files, Names(), on_operation)
+
+    def keep_samples(self, spool: Spool) -> None:
+        """Hands what goes into the first execution of each operation to the spool."""
+        self.spool = spool
+        self.gatherer.taker = spool.take
 
     # -- asked and told by the sites
 

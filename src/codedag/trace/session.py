@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from os import getpid  # by name: a program may leave a mock on the module
 from pathlib import Path
+from time import perf_counter_ns
 
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
@@ -15,11 +17,12 @@ from codedag.instrument.guard import Failed, after
 from codedag.instrument.hook import importing
 from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
-from codedag.ir import Graph
+from codedag.ir import Graph, data_dir
 from codedag.trace.gathered import Gathered
 from codedag.trace.processes import Family
 from codedag.trace.recorder import Recorder
 from codedag.trace.rundir import Keeper
+from codedag.trace.spool import FOLDER, Spool, forget, forget_expired
 from codedag.trace.unseen import not_looked_into
 
 
@@ -35,7 +38,13 @@ class Traced:
 
 
 def trace(
-    target: Target, keeper: Keeper, *, program: Program | None = None, max_depth: int = 0, memory: bool = False
+    target: Target,
+    keeper: Keeper,
+    *,
+    program: Program | None = None,
+    max_depth: int = 0,
+    memory: bool = False,
+    samples: bool = False,
 ) -> Traced:
     """Runs the program, records its graph and writes it; a forked child that runs to its end only keeps its records."""
     keeper.begin()
@@ -43,6 +52,7 @@ def trace(
     program = program or Program([target.root()])
     program.where.hold(str(target.root() / "any.py"))  # loads what this asks: afterwards it may be out of reach
     family = Family(program, Recorder(program.names), keeper.path / "records", max_depth)
+    spool = _spooling(family.recorder, keeper, samples)
     around = ExitStack()
     around.enter_context(importing(program))
     around.enter_context(_measuring(memory))
@@ -53,8 +63,21 @@ def trace(
         return Traced(ending, forked=True)
     if memory:
         keeper.notes.append("peak bytes were measured, which takes time: the times of this run are too long")
+    if spool.failure:
+        keeper.notes.append(f"inputs were not kept for `codedag profile`: {spool.failure}")
     done = after(_concluded, keeper, family, around, target, ending)
     return Traced(ending, failure=done.reason) if done.__class__ is Failed else done  # type: ignore[return-value]
+
+
+def _spooling(recorder: Recorder, keeper: Keeper, samples: bool) -> Spool:
+    """Begins to keep samples of inputs in the run, if they are wanted; those of an earlier run there are forgotten."""
+    spool = Spool(keeper.path / FOLDER)
+    forget(spool.folder)
+    after(forget_expired, data_dir() / "runs", time.time())
+    if samples and not keeper.broken:
+        spool.begin()
+        recorder.keep_samples(spool)
+    return spool
 
 
 def _forked(family: Family, around: ExitStack) -> None:
@@ -69,11 +92,13 @@ def _concluded(keeper: Keeper, family: Family, around: ExitStack, target: Target
     keeper.left("the import hook could not be taken away", after(around.close))
     keeper.left("recording could not be ended", after(family.stop))
     keeper.left("the program's functions could not be given back", after(family.program.restore))
+    ended = perf_counter_ns()
     gathered = _joined(keeper, family)
-    graph, costs = after(gathered.graph), after(gathered.costs)
+    graph, costs, events = after(gathered.graph), after(gathered.costs), after(gathered.events, family.began, ended)
     keeper.left("the graph could not be made", graph)
     keeper.left("what was not looked into could not be found", after(_left_out, keeper, family, target))
-    keeper.keep(*(made for made in (graph, costs) if not isinstance(made, Failed)))
+    keeper.left("the timeline could not be made", events)
+    keeper.keep(*(made for made in (graph, costs, events) if not isinstance(made, Failed)))
     each = recorder_seconds()
     keeper.end("ok" if ending.code == 0 else "failed", ending.code, recorder_seconds=each)
     if not keeper.broken:

@@ -82,7 +82,11 @@ class Picture:
 
 def picture(graph: Graph, most: int = MOST_BOXES) -> Picture:
     """The boxes, frames and links of a graph; at most `most` boxes."""
-    found = rolled(graph)
+    return picture_of(graph, rolled(graph), most)
+
+
+def picture_of(graph: Graph, found: Units, most: int = MOST_BOXES) -> Picture:
+    """The same for units that are at hand: those of a graph, or of one folded box of it."""
     root = _frames(graph, found)
     seconds = sum(unit.seconds for unit in found.units)
     _collapse(root, most, HOT_SHARE * seconds)

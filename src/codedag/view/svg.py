@@ -68,9 +68,9 @@ def drawing(graph: Graph, title: str = "", most: int = MOST_BOXES) -> Drawing:
     """The picture of a graph with the facts about it."""
     shown = picture(graph, most)
     lines = {box: box_lines(graph, shown, box) for box in shown.boxes}
-    titles = {frame: frame_title(shown, frame) for frame in _frames(shown.root)}
+    titles = {frame: frame_title(shown, frame) for frame in frames_of(shown.root)}
     layout = lay_out(
-        shown, lambda box: (_box_width(lines[box]), BOX_HEIGHT), lambda frame: _heading(titles[frame]), _weight
+        shown, lambda box: (box_width(lines[box]), BOX_HEIGHT), lambda frame: heading_width(titles[frame]), weight_of
     )
     heading = heading_lines(shown)
     if title:
@@ -93,11 +93,12 @@ def escaped(text: str) -> str:
     return text
 
 
-def _frames(frame: Frame) -> Iterator[Frame]:
+def frames_of(frame: Frame) -> Iterator[Frame]:
+    """A frame and all frames inside it, outermost first."""
     yield frame
     for part in frame.parts:
         if isinstance(part, Frame):
-            yield from _frames(part)
+            yield from frames_of(part)
 
 
 # -- sizes
@@ -108,7 +109,8 @@ def _wide(text: str, per_letter: float) -> float:
     return sum(per_letter if letter < "\u1100" else 2 * per_letter for letter in text)
 
 
-def _cut(text: str, per_letter: float, room: float) -> str:
+def cut(text: str, per_letter: float, room: float) -> str:
+    """The beginning of a text that fits into this room."""
     most = int(room / per_letter) + 1  # a letter is at least this wide
     if len(text) < most and _wide(text, per_letter) <= room:
         return text
@@ -118,18 +120,20 @@ def _cut(text: str, per_letter: float, room: float) -> str:
     return text + "\u2026"
 
 
-def _cut_front(text: str, per_letter: float, room: float) -> str:
+def cut_front(text: str, per_letter: float, room: float) -> str:
     """The end of a name: that is where names differ."""
     fits = len(text) * per_letter <= room and _wide(text, per_letter) <= room
-    return text if fits else "\u2026" + _cut(text[::-1], per_letter, room)[:-1][::-1]
+    return text if fits else "\u2026" + cut(text[::-1], per_letter, room)[:-1][::-1]
 
 
-def _box_width(lines: list[str]) -> float:
+def box_width(lines: list[str]) -> float:
+    """How wide a box with these lines is drawn."""
     wanted = max(_wide(lines[0][:60], 7.3), _wide(lines[1][:60], 5.9), _wide(lines[2][:60], 5.9)) + 18
     return min(max(wanted, LEAST_WIDTH), MOST_WIDTH)
 
 
-def _heading(text: str) -> float:
+def heading_width(text: str) -> float:
+    """The room that the heading of a frame needs."""
     return min(_wide(text[:90], 6.8) + 20, 420.0)
 
 
@@ -191,7 +195,7 @@ def _draw_frames(layout: Layout) -> Iterator[str]:
 def _draw_headings(layout: Layout, titles: dict[Frame, str]) -> Iterator[str]:
     """The names of the functions; after the links, which may pass below them."""
     for frame, rect in layout.frames:
-        yield _text(rect.x + 10, rect.y + 17, _cut(titles[frame], 6.8, rect.width - 16), f"f f{len(frame.path) % 2}")
+        yield _text(rect.x + 10, rect.y + 17, cut(titles[frame], 6.8, rect.width - 16), f"f f{len(frame.path) % 2}")
 
 
 def _rect(rect: Rect) -> str:
@@ -209,41 +213,42 @@ def _draw_boxes(graph: Graph, shown: Picture, layout: Layout, lines: dict[Box, l
             behind = Rect(rect.x + 4, rect.y + 4, rect.width, rect.height)
             yield f'{_rect(behind)} rx="4" fill="#ffffff"{OUTLINE}/>'
         yield f'{_rect(rect)} rx="{18 if source else 4}" fill="{colour}"{outline}/>'
-        yield _text(rect.x + 9, rect.y + 19, _cut_front(lines[box][0], 7.3, rect.width - 14), "n")
-        yield _text(rect.x + 9, rect.y + 35, _cut(lines[box][1], 5.9, rect.width - 12))
-        yield _text(rect.x + 9, rect.y + 50, _cut(lines[box][2], 5.9, rect.width - 12), "q")
+        yield _text(rect.x + 9, rect.y + 19, cut_front(lines[box][0], 7.3, rect.width - 14), "n")
+        yield _text(rect.x + 9, rect.y + 35, cut(lines[box][1], 5.9, rect.width - 12))
+        yield _text(rect.x + 9, rect.y + 50, cut(lines[box][2], 5.9, rect.width - 12), "q")
         yield "</g>"
 
 
 # -- links
 
 
-def _thickness(link: Link) -> float:
+def thickness(link: Link) -> float:
     """Wider by bytes on a logarithmic scale: 1 kB and less thin, 10 GB thick."""
     if link.kind != "flow":
         return 1.5
     return min(1.0 + 0.9 * max(0.0, log10(link.nbytes + 1) - 3), 7.5)
 
 
-def _weight(link: Link) -> float:
-    return _thickness(link) if link.kind == "flow" else 0.5
+def weight_of(link: Link) -> float:
+    """How much a link wants to be straight."""
+    return thickness(link) if link.kind == "flow" else 0.5
 
 
 def _draw_links(shown: Picture, layout: Layout) -> Iterator[str]:
     for at, link in enumerate(shown.links):
         colour, dash = COLOURS[link.kind], DASHES[link.kind]
-        wide = _thickness(link)
+        wide = thickness(link)
         if link.source == link.target:
-            path, head = _loop(layout.boxes[link.source])
+            path, head = loop_path(layout.boxes[link.source])
         else:
-            path, head = _route(layout.routes[at], link.source > link.target, wide)
+            path, head = route_path(layout.routes[at], link.source > link.target, wide)
         opacity = ' stroke-opacity="0.75"' if link.kind == "flow" else ""
         yield f"<g><title>{escaped(link_tooltip(shown, link))}</title>"
         yield f'<path d="{path}" stroke="{colour}" stroke-width="{wide:.1f}"{dash}{opacity}/>'
         yield f'<path d="{head}" style="fill:{colour}"/></g>'
 
 
-def _route(lanes: list[Lane], upwards: bool, wide: float) -> tuple[str, str]:
+def route_path(lanes: list[Lane], upwards: bool, wide: float) -> tuple[str, str]:
     """The path along the lanes and the head of the arrow; between lanes it bends, in a lane it is straight."""
     size = 4.5 + wide
     x, top, bottom = lanes[0]
@@ -268,7 +273,7 @@ def _head(x: float, y: float, size: float, way: int) -> str:
     return f"M{x:.1f} {y:.1f}L{x - half:.1f} {y + way * size:.1f}H{x + half:.1f}Z"
 
 
-def _loop(rect: Rect) -> tuple[str, str]:
+def loop_path(rect: Rect) -> tuple[str, str]:
     """An arrow from the right side of a box back to it."""
     x, y = rect.x + rect.width, rect.y + rect.height / 2
     path = f"M{x:.1f} {y + 12:.1f}C{x + 20:.1f} {y + 16:.1f} {x + 20:.1f} {y - 16:.1f} {x + 6:.1f} {y - 10:.1f}"
@@ -279,6 +284,11 @@ def _loop(rect: Rect) -> tuple[str, str]:
 
 
 def _draw_sizes(shown: Picture, layout: Layout) -> Iterator[str]:
+    for room, words in size_labels(shown, layout):
+        yield _text(room.x + 1, room.y + 9, words, "b")
+
+
+def size_labels(shown: Picture, layout: Layout) -> Iterator[tuple[Rect, str]]:
     """The bytes of the links, the largest first, each where it hides nothing; the tooltips have all of them."""
     taken = layout.boxes + [Rect(rect.x, rect.y, min(rect.width, 200.0), 24.0) for _, rect in layout.frames]
     for at in sorted(range(len(shown.links)), key=lambda at: (-shown.links[at].nbytes, at)):
@@ -288,7 +298,7 @@ def _draw_sizes(shown: Picture, layout: Layout) -> Iterator[str]:
             room = _first_free(layout.routes[at], 5.6 * len(words) + 2, taken)
             if room is not None:
                 taken.append(room)
-                yield _text(room.x + 1, room.y + 9, words, "b")
+                yield room, words
 
 
 def _first_free(lanes: list[Lane], width: float, taken: list[Rect]) -> Rect | None:

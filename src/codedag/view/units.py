@@ -22,6 +22,7 @@ Pair = tuple[int, int]
 MOST_UNITS = 2000
 HOTTEST_KEPT = 150
 MOST_SIGNATURES = 3
+MOST_ROWS = 40
 NOT_DRAWN = -1
 # Recursion makes paths as long as the stack; frames inside frames stop being readable long before.
 MOST_DEPTH = 10
@@ -40,6 +41,7 @@ class Unit:
     nbytes: int = 0
     peak: int = 0
     signatures: dict[str, None] = field(default_factory=dict)
+    rows: list[int] = field(default_factory=list)  # of its templates; not all where there are very many
 
 
 @dataclass(slots=True)
@@ -173,6 +175,8 @@ def _summed(graph: Graph, of: array[int], length: int, paths: list[Path]) -> lis
             units.append(Unit(row, paths[row]))
         unit = units[number]
         unit.templates += 1
+        if unit.templates <= MOST_ROWS:
+            unit.rows.append(row)
         unit.calls += calls
         unit.nbytes += nbytes
         if kind not in ("region", "source"):  # as in the table: the time of operations

@@ -10,9 +10,13 @@ from codedag.ir import (
     Decision,
     Declined,
     Edge,
+    Event,
+    Events,
     Graph,
+    Lane,
     Link,
     Machine,
+    Mark,
     Move,
     Op,
     Placement,
@@ -20,6 +24,7 @@ from codedag.ir import (
     Proof,
     Pu,
     Report,
+    Resident,
     RunInfo,
     Source,
     Step,
@@ -129,7 +134,16 @@ REPORT = Report(
     changes=[Change(what="fuse", where="train.py:4", seconds=0.1, baseline_seconds=0.3)],
     declined=[Declined(what="remember", where="train.py:9", reason="effects unknown", seconds=0.2)],
 )
-DOCUMENTS = {"run": RUN, "costs": COSTS, "machine": MACHINE, "plan": PLAN, "report": REPORT}
+EVENTS = Events(
+    seconds=1.5,
+    seen=3,
+    least_seconds=0.1,
+    lanes=[Lane(process=7, thread=8, name="MainThread")],
+    calls=[Event(0, 0, 0.25, 0.5, 1024)],
+    memory=[Resident(7, 0.5, 1 << 20)],
+    marks=[Mark(name="switched", seconds=1.0)],
+)
+DOCUMENTS = {"run": RUN, "costs": COSTS, "machine": MACHINE, "plan": PLAN, "report": REPORT, "events": EVENTS}
 
 
 def everything():

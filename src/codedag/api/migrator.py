@@ -1,0 +1,164 @@
+"""The guides' names for a plan in force: `PipelineMigrator`, and what the first CodeDAG called its parts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from types import TracebackType
+from typing import Any
+
+from codedag.backends.registry import EXACT, Equivalence
+from codedag.ir import Plan
+from codedag.migrate import stands
+from codedag.migrate.migrator import Migrator
+from codedag.migrate.modes import Mode
+from codedag.migrate.wishes import BadPlan, Wish, Wishes, wishes_of
+
+AnyPlan = Plan | Mapping[str, Any] | str | os.PathLike[str]
+Allowed = Collection[str | Equivalence]
+
+
+class PipelineMigrator:
+    """A plan that can be applied to this process and taken back.
+
+    `mode` says how results are verified (off, sample, shadow, strict), `allow` which classes of equivalence may be
+    used beside `exact` (ulp, level1).
+    """
+
+    def __init__(self, wishes: Wishes, mode: str | Mode = "sample", allow: Allowed = (EXACT,)) -> None:
+        self._migrator = Migrator(wishes, mode, [_class(one) for one in allow])
+
+    @classmethod
+    def from_plan(cls, plan: AnyPlan, default_device: str | None = None, **options: Any) -> PipelineMigrator:
+        """The migrator of a plan; the default device is that of entries which name none."""
+        return cls(wishes_of(plan, default_device), **options)
+
+    @classmethod
+    def from_json(
+        cls, path: str | os.PathLike[str], default_device: str | None = None, **options: Any
+    ) -> PipelineMigrator:
+        """The migrator of a plan.json or migration_plan.json."""
+        return cls(wishes_of(os.fspath(path), default_device), **options)
+
+    @classmethod
+    def from_optimizer(
+        cls,
+        optimizer: Any,
+        partitions: Any = None,
+        dag: Any = None,
+        gpu_count: int | None = None,
+        default_device: str | None = None,
+        **options: Any,
+    ) -> PipelineMigrator:
+        """The migrator of what an OptimizerManager decided; also takes a plan, or the result of `optimize`."""
+        make = getattr(optimizer, "get_migration_plan", None)
+        if make is None:
+            return cls.from_plan(optimizer, default_device, **options)
+        given = {"partitions": partitions, "dag": dag, "gpu_count": gpu_count}
+        plan = make(**{name: value for name, value in given.items() if value is not None})
+        return cls.from_plan(plan, default_device, **options)
+
+    def apply(self) -> dict[str, int]:
+        """How many functions were `patched`, `failed` and `skipped`; zeros if it is applied already."""
+        return self._migrator.apply()
+
+    def restore(self) -> int:
+        """How many functions were put back."""
+        return self._migrator.restore()
+
+    def is_applied(self) -> bool:
+        """Whether the plan is in force."""
+        return self._migrator.is_applied
+
+    def get_stats(self) -> dict[str, dict[str, Any]]:
+        """Per function: calls, fast, checked, declined with reasons, mismatches, gain, active, reason."""
+        return self._migrator.stats()
+
+    def verdict(self) -> dict[str, Any]:
+        """IDENTICAL or DIFFERENT, how many results were compared, and how many used unchecked before a difference."""
+        return self._migrator.verdict()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The parts of the plan that need `codedag run`."""
+        return self._migrator.wishes.notes
+
+    def __enter__(self) -> PipelineMigrator:
+        self.apply()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.restore()
+
+
+def apply(plan: AnyPlan, **options: Any) -> PipelineMigrator:
+    """The migrator of a plan, applied already; used as a context manager it restores at the end of the block."""
+    migrator = PipelineMigrator.from_plan(plan, **options)
+    migrator.apply()
+    return migrator
+
+
+def create_custom_migrator(functions: Mapping[str, str], **options: Any) -> PipelineMigrator:
+    """The migrator that replaces these functions, by dotted name, with what is registered for the given device."""
+    if not isinstance(functions, Mapping):
+        raise BadPlan("functions: is not a mapping", hint="Map dotted names of functions to devices.")
+    return PipelineMigrator.from_plan({"context_device_map": dict(functions)}, **options)
+
+
+class PatchInjector:
+    """What the guides call the part that puts wrappers in place: a migrator under its other names."""
+
+    def __init__(
+        self, context_device_map: Mapping[str, str], default_device: str | None = None, **ignored: Any
+    ) -> None:
+        plan = {"context_device_map": dict(context_device_map)}
+        self._migrator = PipelineMigrator.from_plan(plan, default_device)
+
+    def apply_all(self) -> dict[str, int]:
+        """How many functions were `patched`, `failed` and `skipped`."""
+        return self._migrator.apply()
+
+    def restore_all(self) -> int:
+        """How many functions were put back."""
+        return self._migrator.restore()
+
+
+class UniversalWrapper:
+    """One function with its registered substitutes on trial, without anything being replaced."""
+
+    def __init__(self, func_path: str, original_func: Callable[..., Any] | None = None, device: str = "cpu") -> None:
+        self._migrator = Migrator(Wishes((Wish(func_path, func_path, device),)))
+        self._patch = self._migrator.patch_of(func_path)
+        function = original_func if self._patch is None else original_func or self._patch.original
+        if function is None:
+            raise BadPlan(f"{func_path} is not loaded", hint="Import its library first, or give original_func.")
+        self._stand = stands.make(stands.behind(function))
+        if self._patch is not None and self._patch.possible():
+            stands.native.set_layers(self._stand, (self._patch.layer,))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the original gives."""
+        return self._stand(*args, **kwargs)
+
+    def get_stats(self) -> dict[str, Any]:
+        """What became of the calls."""
+        return self._migrator.stats_of(self._patch)
+
+
+def _class(name: str | Equivalence) -> Equivalence:
+    try:
+        return Equivalence(name)
+    except ValueError as error:
+        known = ", ".join(one.value for one in Equivalence)
+        raise BadPlan(f"allow: there is no class {name!r}", hint=f"Use some of {known}.") from error
+
+
+__all__ = [
+    "PatchInjector",
+    "PipelineMigrator",
+    "UniversalWrapper",
+    "apply",
+    "create_custom_migrator",
+]

@@ -1,0 +1,30 @@
+"""A spawned process of a program under a pilot: what it needs to observe, plan and switch as the program does."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from codedag.autopilot.pilot import Pilot
+from codedag.autopilot.shares import Proven
+from codedag.autopilot.workers import Crew
+from codedag.instrument.hook import Finder
+from codedag.instrument.program import Program
+from codedag.trace.processes import rewrite_main
+
+
+def begin(ticket: dict[str, Any]) -> None:
+    """Starts a pilot in this process, with the changes that the program had when it was started."""
+    program = Program.of_terms(ticket["program"])
+    folder = ticket["folder"]
+    pilot = Pilot(program, **ticket["settings"])
+    pilot.team.crew = Crew(Path(folder) if folder is not None else None, parent=ticket["parent"], root=ticket["root"])
+    pilot.known = msgspec.convert(ticket["known"], list[Proven])
+    sys.meta_path.insert(0, Finder(program))
+    if ticket["main"]:
+        rewrite_main(program, ticket["main"])
+    pilot.start()
+    pilot.team.begin_worker()

@@ -1,0 +1,217 @@
+"""Code that may run ahead of its turn: every site of it asks first.
+
+The item whose turn it is may do anything that is known and can be taken back.  An item ahead of its turn may do only
+what nobody can notice: pure operations, reading files, writing into what it alone holds.  A draw from a generator waits
+for the turn.  Everything else gives the item up before it happens.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from codedag.backends.known import USER, Effect, Known, known_call, known_operator
+from codedag.instrument.ahead import Ahead
+from codedag.instrument.program import Program, owner_of
+from codedag.instrument.sites import CALL, ITERATE, RETURN, SETITEM
+from codedag.ir.verdict import No
+from codedag.migrate import _order
+from codedag.migrate._order import ALWAYS, ONCE, THEN, Check
+from codedag.migrate.standin import Method, StandIn
+
+Function = tuple[str, str]  # file and qualified name
+_BASE = 3  # references to the memory of a view that nobody else has: the view, a name here, and a call
+_CONTAINERS = (list, tuple, dict, set, frozenset)
+_SIMPLE = frozenset({int, float, bool, str, bytes, type(None), range, slice, complex})
+
+
+class Cover:
+    """The functions whose sites ask, and how they are answered."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.ready: set[Function] = set()
+        self.wanted: set[Function] = set()
+        self._ahead: dict[str, dict[str, Ahead]] = {}
+        self._files = 0
+        _order.methods_of(Method)
+
+    # -- preparing functions
+
+    def prepare(self, functions: set[Function]) -> str:
+        """Makes these functions, and all that may run without a call, ask at their sites; "" or why that cannot be."""
+        why = self._implicit()
+        for path, owner in () if why else sorted(functions):
+            why = why or self._cannot(path, owner)
+            if not why and (path, owner) not in self.ready:
+                self._install(path, owner, self.answer)
+        return why
+
+    def _cannot(self, path: str, owner: str) -> str:
+        ahead = self._of(path).get(owner)
+        if ahead is None:
+            return f"{owner} was not rewritten"
+        return f"{owner}: {ahead.cannot}" if ahead.cannot else ""
+
+    def _of(self, path: str) -> dict[str, Ahead]:
+        if path not in self._ahead:
+            self._ahead[path] = self.program.files[path].aheads()
+        return self._ahead[path]
+
+    def _implicit(self) -> str:
+        """Prepares what may run without a call, in every file loaded so far."""
+        if len(self.program.files) == self._files:
+            return ""
+        for path in list(self.program.files):
+            for owner, ahead in self._of(path).items():
+                if not ahead.implicit or (path, owner) in self.ready:
+                    continue
+                if ahead.cannot and ahead.gate < 0 and self.program.files[path].sites_of(owner):
+                    return f"{owner}: {ahead.cannot}"
+                self._install(path, owner, self.answer if not ahead.cannot else self._refuse)
+        self._files = len(self.program.files)
+        return ""
+
+    def _install(self, path: str, owner: str, answer: Callable[..., int]) -> None:
+        file = self.program.files[path]
+        self.program.settle(path, owner)
+        checks = {s.info.index: Check(s.kind, s, s.function, s.variant, answer) for s in file.sites_of(owner)}
+        if checks:
+            self.program.plan(path, owner, checks)
+            self.program.install(path, [owner])
+        self.ready.add((path, owner))
+
+    def covers(self, path: str, owner: str) -> bool:
+        """Whether the sites of a function ask, so that its code has to stay."""
+        return (path, owner) in self.ready
+
+    # -- answering (in the thread that works on the item)
+
+    def _refuse(self, check: Check, item: Any, *_: Any) -> int:
+        info = check.site.info
+        item.give_up(f"{info.owner} runs, which cannot run ahead ({self._of(info.file)[info.owner].cannot})")
+        return ONCE
+
+    def answer(self, check: Check, item: Any, args: tuple[Any, ...], names: Any, holders: int) -> int:
+        """Lets an operation through, waits for the item's turn first, or gives the item up."""
+        item.look()
+        if check.kind == RETURN:
+            return ALWAYS
+        if check.kind == CALL:
+            return self._call(check, item, args, names or (), holders)
+        operands = tuple(_real(value) for value in args)
+        if check.kind == SETITEM:
+            operands = (operands[1], operands[2], operands[0])
+        name = "iter" if check.kind == ITERATE else check.site.function.__name__
+        if all(type(value) in _SIMPLE for value in operands):
+            return ALWAYS
+        return self._known(check, item, known_operator(name, operands), operands, holders, name)
+
+    def _call(self, check: Check, item: Any, args: tuple[Any, ...], names: tuple[str, ...], holders: int) -> int:
+        function = _function(args[0])
+        rest = tuple(_real(value) for value in args[1:])
+        most = len(rest) - len(names)
+        known = known_call(function, rest[:most], dict(zip(names, rest[most:], strict=True)))
+        if known is USER:
+            return self._user(item, function)
+        return self._known(check, item, known, (function, *rest), holders, _shown(function))
+
+    def _known(self, check: Check, item: Any, known: Any, values: tuple[Any, ...], holders: int, name: str) -> int:
+        if known is USER:
+            return self._user_operator(item, name, values)
+        if not isinstance(known, Known):
+            item.give_up(known.reason if isinstance(known, No) else name, check)
+        if known.effect is Effect.DRAWS:
+            item.draw(known.generator(values[0]) if known.generator is not None else None, name, check)
+            return THEN
+        if known.effect is Effect.WRITES or known.writes:
+            if not self._is_own(check, known, values, holders):
+                item.give_up(f"{name} writes into something that others may hold", check)
+            return ONCE
+        if known.by_threads:
+            item.give_up(f"{name} may depend on the number of threads", check)
+        return ONCE if any(type(value) in _CONTAINERS for value in values) else ALWAYS
+
+    def _is_own(self, check: Check, known: Known, values: tuple[Any, ...], holders: int) -> bool:
+        """Whether what is written is held by one local name alone, down to its memory."""
+        info = check.site.info
+        if holders > self._of(info.file)[info.owner].own.get(info.index, 0):
+            return False
+        if check.kind == CALL and known.writes != ("self",):
+            return False
+        return _holds_its_memory(values[0].__self__ if check.kind == CALL else values[0])
+
+    # -- code of the program
+
+    def _user(self, item: Any, function: Any) -> int:
+        for code in _codes(function):
+            found = (code.co_filename, owner_of(code.co_qualname))
+            if found not in self.ready:
+                if found[0] in self.program.files:
+                    self.wanted.add(found)
+                    item.give_up(f"{found[1]} is not prepared yet", wants=True)
+                item.give_up(f"{found[1]} is not code of the program")
+        return ALWAYS
+
+    def _user_operator(self, item: Any, name: str, values: tuple[Any, ...]) -> int:
+        """Operators of the program's own classes: their methods are prepared like everything that runs unasked."""
+        plain = name.strip("_")
+        methods = {f"__{plain}__", f"__r{plain}__", f"__{plain[1:]}__", f"__r{plain[1:]}__"}
+        for kind in {c for value in values for c in type(value).__mro__}:
+            for function in (vars(kind).get(method) for method in methods):
+                if isinstance(function, types.FunctionType):
+                    self._user(item, function)
+        return ALWAYS
+
+
+def _codes(function: Any) -> list[types.CodeType]:
+    """The code that runs when something of the program's own is called."""
+    if isinstance(function, types.MethodType):
+        function = function.__func__
+    if isinstance(function, types.FunctionType):
+        return [function.__code__]
+    if isinstance(function, type):
+        made = [vars(c).get(name) for name in ("__new__", "__init__", "__post_init__") for c in function.__mro__]
+        own = [f.__func__ if isinstance(f, staticmethod) else f for f in made if f is not None]
+        generated = dataclasses.is_dataclass(function)
+        codes = [f.__code__ for f in own if isinstance(f, types.FunctionType)]
+        return [code for code in codes if not (generated and code.co_filename == "<string>")]
+    call = next((vars(c)["__call__"] for c in type(function).__mro__ if "__call__" in vars(c)), None)
+    return [call.__code__] if isinstance(call, types.FunctionType) else []
+
+
+def _holds_its_memory(target: Any) -> bool:
+    """Whether writing into something that nobody else holds is seen by nobody else."""
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if torch is not None and isinstance(target, torch.Tensor):
+        return type(target) is torch.Tensor and _has_own_storage(torch, target)
+    if type(target) is not getattr(numpy, "ndarray", None):
+        return True
+    base = target.base
+    return base is None or (type(base) is type(target) and base.base is None and _order.references(base) <= _BASE)
+
+
+def _has_own_storage(torch: Any, tensor: Any) -> bool:
+    """Whether no other tensor or array shares the memory of a tensor that nobody else holds."""
+    count = getattr(torch._C, "_storage_Use_Count", None)
+    if count is None or tensor._base is not None or tensor.device.type != "cpu" or tensor.requires_grad:
+        return False
+    alone = torch.empty(1)
+    storage, other = tensor.untyped_storage(), alone.untyped_storage()
+    # memory that torch did not allocate itself (an array's) cannot be resized
+    return bool(storage.resizable() and count(storage._cdata) <= count(other._cdata))
+
+
+def _real(value: Any) -> Any:
+    return value.deferred.sample if type(value) is StandIn else value
+
+
+def _function(value: Any) -> Any:
+    return getattr(value.standin.deferred.sample, value.name) if type(value) is Method else value
+
+
+def _shown(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__name__))

@@ -1,0 +1,167 @@
+"""The pilots of one program's processes as a team: a worker tells what it has proven, the others begin with it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from codedag.autopilot import workers
+from codedag.autopilot.shares import Refusal, WorkerReport, move_of, share_of
+from codedag.autopilot.workers import FIRST_WORD, Crew
+from codedag.instrument import sites as site_module
+from codedag.instrument.guard import attempt
+from codedag.trace.gathered import Gathered
+from codedag.trace.records import join
+
+if TYPE_CHECKING:
+    from codedag.autopilot.pilot import Pilot
+#: The kinds of changes that processes take over from each other; memory and threads are each one's own.
+SHARED = ("fuse", "substitute")
+
+
+class Team:
+    """What this process tells the others, and takes over from them; this object lives in each of them."""
+
+    def __init__(self, pilot: Pilot) -> None:
+        self.pilot = pilot
+        self.crew = Crew(None)
+        self._adopted: set[tuple[str, str, tuple[int, ...]]] = set()
+        self._lookout = workers.Lookout(self)
+        self._began = 0.0
+        self._spent = 0  # nanoseconds of observing that are the parent's
+
+    def start(self) -> None:
+        """Is told of processes that the program starts from now on."""
+        workers.listen(self)
+        self._lookout.start()
+
+    def stop(self) -> None:
+        """Is told of no more processes."""
+        workers.listen(None)
+        self._lookout.stop()
+
+    # -- the life of processes
+
+    def before_fork(self) -> None:
+        """Takes over what workers have proven, for the process to come."""
+        self.pilot.pause()
+        self.adopt()
+
+    def after_fork(self) -> None:
+        """Goes on in the process that forked."""
+        self.pilot.resume()
+
+    def in_fork(self) -> None:
+        """Goes on in a process that was just forked."""
+        self._spent, self._began = site_module.native.spent(), time.perf_counter()
+        self.crew.in_fork(self.pilot.begin_anew())
+
+    def begin_worker(self) -> None:
+        """Tells the program what this worker did: now and then, and when multiprocessing ends it."""
+        util: Any = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.Finalize(None, self.end_worker, exitpriority=100)
+        attempt(self.crew.tell, self._fill, FIRST_WORD)  # so that the program knows of this process, however it ends
+        self.pilot.tick()
+
+    def end_worker(self) -> None:
+        """Writes what this worker did, as the last thing."""
+        attempt(self.crew.tell, self._fill, self._state(), last=True)
+
+    def look(self) -> None:
+        """What is done now and then: a worker tells, the program listens."""
+        if self.crew.is_worker:
+            self.crew.tell(self._fill, self._state())
+        elif not self.pilot.synchronous:
+            self.adopt()
+
+    # -- telling
+
+    def ticket(self) -> dict[str, Any]:
+        """What a spawned process must know to do as this one."""
+        self.adopt()
+        pilot, folder = self.pilot, self.crew.folder
+        moves = [move_of(a, pilot.program) for a in pilot.applied if a.trial.active and a.kind in SHARED]
+        return {
+            "program": pilot.program.terms(), "parent": self.crew.process,
+            "folder": None if folder is None else str(folder), "settings": pilot.settings(),
+            "root": site_module.native.path(),
+            "known": [msgspec.to_builtins(move) for move in [*pilot.known, *moves]],
+        }  # fmt: skip
+
+    def _state(self) -> tuple[int, ...]:
+        """What changes when there is news to tell."""
+        pilot = self.pilot
+        trials = [applied.trial for applied in pilot.applied]
+        checked, stopped = sum(t.checked for t in trials), sum(not t.active for t in trials)
+        return len(trials), checked, stopped, len(pilot.refused), len(pilot.unplanned), len(pilot.shelf.ready)
+
+    def _fill(self, report: WorkerReport) -> None:
+        pilot = self.pilot
+        report.shares = [share_of(applied, pilot.program) for applied in pilot.applied]
+        undecided = {
+            (s.move.file, s.move.function)
+            for s in report.shares
+            if s.active and not (s.is_proven and s.move.kind in SHARED)
+        }
+        own = {function: watch for function, watch in list(pilot.watches.items()) if watch.started >= self._began}
+        ended = {function for function, watch in own.items() if watch.ended is not None}
+        report.settled = sorted(ended - undecided - set(pilot.unplanned))
+        report.refused = [Refusal(r.what, r.where, r.reason) for r in pilot.refused]
+        report.kernels = sorted({(k.spec.itemsize, k.spec.channels) for k in pilot.shelf.ready})
+        report.engines = pilot.shelf.engines()
+        report.observing_seconds = (site_module.native.spent() - self._spent) / 1e9
+        report.records = self.crew.records(pilot.recorder.gathered())
+        now = time.perf_counter()
+        report.spans = [(file, owner, (w.ended or now) - w.started) for (file, owner), w in own.items()]
+
+    # -- hearing
+
+    def gathered(self) -> Gathered:
+        """What all processes observed."""
+        others = [report.records for report in self.crew.reports if report.records is not None]
+        own = self.pilot.recorder.gathered()
+        return join([self.crew.records(own), *others]).gathered if others else own
+
+    def conclude(self) -> list[str]:
+        """What is to be said about other processes once the program has ended: whose report is missing or cut."""
+        self.crew.hear()
+        reports = self.crew.reports
+        notes = [f"process {r.process} ran as written: {r.failure}" for r in reports if r.failure]
+        cut = sum(not report.ended for report in reports)
+        if cut:
+            notes.append(
+                f"{cut} of {len(reports)} worker processes were still at work or were ended from outside: "
+                "what they did last is not in the report"
+            )
+        return [*notes, *self.crew.bad]
+
+    def adopt(self) -> None:
+        """Makes the changes that workers have proven, for the processes that are started from now on."""
+        pilot = self.pilot
+        if pilot.observe_only or pilot.plan is not None or not self.crew.hear():
+            return
+        self._take_back_what_disappoints()
+        have = self._adopted | {(a.kind, a.path, tuple(a.sites)) for a in pilot.applied}
+        moves = [move for move in self.crew.proven() if move.kind in SHARED and move.key not in have]
+        settled = [function for function in self.crew.settled() if function not in pilot.watches]
+        for path, file in list(pilot.program.files.items()):
+            here = [move for move in moves if move.file == path and move.sha256 == file.sha256]
+            self._adopted |= {move.key for move in here}
+            attempt(pilot.take_over, file, here, [owner for of, owner in settled if of == path])
+        kernels = self.crew.kernels()
+        if kernels:
+            pilot.later(partial(pilot.shelf.stock, kernels))
+
+    def _take_back_what_disappoints(self) -> None:
+        others = self.crew.by_change()
+        for applied in self.pilot.applied:
+            every = others.get((applied.kind, applied.path, tuple(applied.sites)), ())
+            stopped = [share for share in every if not share.active]
+            wrong = [share for share in stopped if share.mismatches]
+            if applied.trial.active and (wrong or 2 * len(stopped) > len(every)):
+                applied.trial.stop((wrong or stopped)[0].reason)

@@ -1,0 +1,48 @@
+"""What pandas' functions and the methods of its tables do, where no column holds objects of the user's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from codedag.backends.known_builtins import device
+from codedag.backends.known_table import Effect, Table
+
+_METHODS = (
+    "abs add all any astype between clip copy count cummax cummin cumprod cumsum describe diff div drop "
+    "drop_duplicates dropna duplicated eq fillna floordiv ge gt head idxmax idxmin isin isna isnull kurt le lt mask "
+    "max mean median min mod mul ne nlargest notna notnull nsmallest nunique pow prod quantile rank rename replace "
+    "reset_index round rsub sem set_index shift skew sort_index sort_values std sub sum tail truediv unique "
+    "value_counts var where to_dict tolist to_list item pivot pivot_table melt join corr cov interpolate"
+)
+_FUNCTIONS = (
+    "concat merge get_dummies cut qcut factorize isna isnull notna notnull to_numeric to_datetime unique crosstab"
+)
+_READS = "read_csv read_table"
+
+
+def learn(table: Table, pandas: Any) -> None:
+    """Adds pandas."""
+    for kind in (pandas.DataFrame, pandas.Series):
+        table.hold(kind, _without_objects)
+        table.methods_of(kind, _METHODS, outs=(), fresh=False, declines=_in_place)
+    table.hold(pandas.Index, lambda index: index.dtype != object)
+    table.functions_of(pandas, _FUNCTIONS, outs=(), fresh=False)
+    table.functions_of(pandas, "DataFrame Series", outs=(), fresh=False)
+    table.functions_of(
+        pandas, _READS, outs=(), effect=Effect.READS, files=(0, "filepath_or_buffer"), declines=_not_a_file
+    )
+
+
+def _without_objects(value: Any) -> bool:
+    return not any(block.dtype == object for block in value._mgr.blocks)
+
+
+def _in_place(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+    return "it changes the table in place" if keywords.get("inplace") else ""
+
+
+def _not_a_file(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+    name = args[0] if args else keywords.get("filepath_or_buffer")
+    if type(name).__module__ not in ("builtins", "pathlib") or "://" in str(name):
+        return "it is not given the name of a file"
+    return "it is read in pieces" if keywords.get("chunksize") or keywords.get("iterator") else device(name)

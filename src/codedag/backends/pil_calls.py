@@ -1,0 +1,158 @@
+"""Random calls of the Pillow functions with substitutes: usual, odd, and such that raise."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+
+from codedag.backends.numpy_calls import maybe
+from codedag.backends.registry import Call
+from codedag.backends.samples import array, spread, weighted
+
+_SIDES = (32, 33, 47, 64, 90, 101, 160)
+_CHANNELS = {"L": (), "RGB": (3,), "RGBA": (4,), "CMYK": (4,), "YCbCr": (3,), "HSV": (3,), "LA": (2,)}
+
+
+_USUAL = ("RGB", "RGB", "RGB", "L", "RGBA")
+_LARGE = (160, 181, 224, 256)
+
+
+def image(rng: random.Random, usual: tuple[str, ...] = _USUAL, lengths: tuple[int, ...] = _SIDES) -> Any:
+    """Mostly an image of a usual mode; at times small, long, of another mode or no image."""
+    from PIL import Image
+
+    if rng.random() < 0.03:
+        return rng.choice((None, 5, np.zeros((40, 40, 3), np.uint8)))
+    sides = rng.choice(lengths), rng.choice(lengths)
+    sides = weighted(rng, (sides,), ((1, 1), (3, 700), (800, 2), (1, 40), (0, 0)), 0.06)
+    mode = weighted(rng, usual, ("CMYK", "YCbCr", "HSV", "LA", "1", "P", "I", "F"))
+    if mode not in _CHANNELS:
+        return Image.new(mode, sides)
+    made = Image.fromarray(array(rng, (max(sides[1], 1), max(sides[0], 1), *_CHANNELS[mode]), "uint8"), mode)
+    if rng.random() < 0.2:
+        made.info.update(rng.choice(({"dpi": (72, 72)}, {"comment": b"a"}, {"transparency": 3})))
+    return made
+
+
+def _filter(rng: random.Random) -> Any:
+    from PIL.Image import Resampling
+
+    usual = (Resampling.BILINEAR, 2, Resampling.BICUBIC, Resampling.LANCZOS, 1, 3, Resampling.BOX, Resampling.HAMMING)
+    return weighted(rng, usual, (0, Resampling.NEAREST, None, 9, 2.0, "bilinear"))
+
+
+def _size(rng: random.Random) -> Any:
+    usual = (rng.randint(8, 120), rng.randint(8, 120))
+    return weighted(
+        rng, (usual, usual, (64, 64), (224, 224)), ((1, 1), [40, 50], (0, 5), (-1, 5), (40.0, 50), 5, (1, 300))
+    )
+
+
+def resize(rng: random.Random) -> Call:
+    """A call of Image.resize."""
+    picture = image(rng)
+    values: dict[str, Any] = {"self": picture, "size": _size(rng)}
+    if rng.random() < 0.8:
+        values["resample"] = _filter(rng)
+    if rng.random() < 0.25:
+        width, height = picture.size if hasattr(picture, "mode") else (9, 9)
+        left, top = rng.choice((0, rng.random() * width * 0.6)), rng.choice((0, int(height * 0.3)))
+        usual = (left, top, width - rng.choice((0, width * 0.2)), height - rng.choice((0, 1.5)))
+        values["box"] = weighted(rng, (usual,), ((0, 0, 9999, 9999), (5, 5, 2, 2), None, [0, 0, 5, 5], (0, 0)))
+    maybe(rng, values, 0.15, "reducing_gap", (2.0, 3, 1.0, None, 0.5))
+    return _method(rng, values, ("size", "resample", "box", "reducing_gap"))
+
+
+def _method(rng: random.Random, values: dict[str, Any], names: tuple[str, ...]) -> Call:
+    """A call of a method: the object comes first."""
+    picture = values.pop("self")
+    call = spread(rng, names, values)
+    return Call((picture, *call.args), call.kwargs)
+
+
+def fitting(rng: random.Random, more: tuple[str, ...]) -> Call:
+    """A call of a function of ImageOps that brings an image to a size."""
+    values: dict[str, Any] = {"image": image(rng), "size": _size(rng)}
+    if rng.random() < 0.6:
+        values["method"] = _filter(rng)
+    if "bleed" in more:
+        maybe(rng, values, 0.2, "bleed", (0.0, 0.1, 0.7))
+    if "color" in more:
+        maybe(rng, values, 0.2, "color", (None, 0, 128, "red", "nonsense"))
+    if "centering" in more:
+        maybe(rng, values, 0.3, "centering", ((0.5, 0.5), (0, 1), (0.25, 0.3)))
+    return spread(rng, ("image", "size", "method"), values)
+
+
+def scale(rng: random.Random) -> Call:
+    """A call of ImageOps.scale."""
+    values = {"image": image(rng), "factor": weighted(rng, (0.5, 2, 1.3, 0.77, 1.7), (1, 0, -1, 0.001, "a"))}
+    if rng.random() < 0.5:
+        values["resample"] = _filter(rng)
+    return spread(rng, ("image", "factor", "resample"), values)
+
+
+def transpose(rng: random.Random) -> Call:
+    """A call of Image.transpose."""
+    from PIL.Image import Transpose
+
+    method = weighted(rng, (*Transpose, 0, 2, 5), (7, -1, None, "x"))
+    picture = image(rng, lengths=_LARGE)
+    return Call((picture,), {"method": method}) if rng.random() < 0.4 else Call((picture, method))
+
+
+def alone(rng: random.Random) -> Call:
+    """A call with an image and nothing else."""
+    return spread(rng, ("image",), {"image": image(rng, lengths=_LARGE)})
+
+
+def colourful(rng: random.Random) -> Call:
+    """A call with an image that mostly has colours."""
+    return spread(rng, ("image",), {"image": image(rng, ("RGB", "RGB", "RGBA"))})
+
+
+def rotate(rng: random.Random) -> Call:
+    """A call of Image.rotate, mostly bilinear or by quarters."""
+    angles = (10, -30.5, 45, 5.25, rng.random() * 360, 90, 180, 270, -90)
+    values: dict[str, Any] = {
+        "self": image(rng, ("RGB", "RGB", "L"), _LARGE),
+        "angle": weighted(rng, angles, (0, 360, "a", None)),
+    }
+    if rng.random() < 0.85:
+        values["resample"] = weighted(rng, (2,), (0, 3, 1, 9), 0.2)
+    maybe(rng, values, 0.3, "expand", (True, False, 1, 0))
+    maybe(rng, values, 0.05, "center", (None, (3, 4)))
+    maybe(rng, values, 0.05, "translate", (None, (3, 4)))
+    maybe(rng, values, 0.15, "fillcolor", (None, 0, 128, "white"))
+    return _method(rng, values, ("angle", "resample", "expand", "center", "translate", "fillcolor"))
+
+
+def convert(rng: random.Random) -> Call:
+    """A call of Image.convert between the usual modes."""
+    picture = image(rng, ("RGB", "RGB", "L", "RGBA"))
+    usual = {"RGB": ("L", "RGBA"), "L": ("RGB", "RGBA"), "RGBA": ("L", "RGB")}.get(getattr(picture, "mode", ""), ("L",))
+    values: dict[str, Any] = {"self": picture, "mode": weighted(rng, usual, ("P", "1", "HSV", "nonsense", None))}
+    maybe(rng, values, 0.05, "dither", (None, 0))
+    maybe(rng, values, 0.03, "matrix", (None, (0.5, 0.2, 0.3, 0)))
+    return _method(rng, values, ("mode",))
+
+
+def tobytes(rng: random.Random) -> Call:
+    """A call of Image.tobytes, mostly without options."""
+    picture = image(rng, ("RGB", "RGB", "RGB", "HSV"), _LARGE)
+    args = weighted(rng, ((),), (("raw",), ("raw", getattr(picture, "mode", "L")), ("raw", "BGR"), ("nonsense",)), 0.2)
+    return Call((picture, *args))
+
+
+def fromarray(rng: random.Random) -> Call:
+    """A call of Image.fromarray, mostly with three channels."""
+    sides = rng.choice(_SIDES), rng.choice(_SIDES)
+    shape = weighted(rng, ((*sides, 3),), (sides, (*sides, 4), (1, 1, 3), (0, 4, 3), (2, 2, 2, 2), (3, 900, 3)), 0.15)
+    layout = rng.choice(("plain", "plain", "plain", "plain", "readonly", "reversed", "fortran", "strided"))
+    values: dict[str, Any] = {
+        "obj": array(rng, shape, weighted(rng, ("uint8",), ("float32", "uint16", "bool")), layout)
+    }
+    maybe(rng, values, 0.1, "mode", (None, "RGB", "HSV", "nonsense"))
+    return spread(rng, ("obj", "mode"), values)

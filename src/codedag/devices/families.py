@@ -1,0 +1,260 @@
+"""The families of processing units: one per library, each looked for in a process of its own.
+
+A family knows which PUs it may have, the library it needs, and how an array gets there and back.
+Only a probing process calls `find`: it imports the library.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+Move = Callable[[Any], Any]
+
+
+@dataclass(slots=True)
+class Found:
+    """A PU that a probe found, with how arrays get there and back."""
+
+    name: str
+    resource: str
+    runtime: str
+    memory_nbytes: int
+    threads: int = 1
+    capability: list[str] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
+    bring: Move | None = None
+    fetch: Move | None = None
+    multiply: Callable[[int], Callable[[], Any]] | None = None  # of two square matrices of this size
+    copy: Callable[[int], Callable[[], Any]] | None = None  # of so many bytes from one place to another
+
+
+@dataclass(slots=True)
+class Missing:
+    """A PU that a probe did not find, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One library, the PUs it may have, and the function that looks for them."""
+
+    library: str
+    names: tuple[str, ...]
+    find: Callable[[], Iterator[Found | Missing]]
+
+
+def host_memory() -> int:
+    """The memory of this machine in bytes, or what this process may use of it."""
+    import psutil
+
+    return int(psutil.virtual_memory().total)
+
+
+def host_threads() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _settings(*names: str) -> dict[str, str]:
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def _cpu() -> Iterator[Found | Missing]:
+    import numpy as np
+
+    capability = [f"numpy {np.__version__}", *_simd(np)]
+    threads = host_threads()
+    for name in ("cv2", "scipy"):
+        try:
+            library = __import__(name)
+        except ImportError:
+            continue
+        capability.append(f"{name} {library.__version__}")
+        if name == "cv2":
+            capability.append(f"cv2 uses {library.getNumThreads()} threads")
+    yield Found(
+        "cpu", "host", "the program as written", host_memory(), threads, capability,
+        _settings("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), multiply=_numpy_multiply,
+        copy=_numpy_copy,
+    )  # fmt: skip
+
+
+def _simd(np: Any) -> list[str]:
+    features = getattr(getattr(getattr(np, "_core", None), "_multiarray_umath", None), "__cpu_features__", {})
+    wide = [name for name in ("AVX512F", "AVX2", "FMA3", "NEON", "SVE") if features.get(name)]
+    return [" ".join(wide)] if wide else []
+
+
+def _numpy_multiply(size: int) -> Callable[[], Any]:
+    import numpy as np
+
+    left, right, out = (np.full((size, size), 0.5, np.float32) for _ in range(3))
+    return lambda: np.dot(left, right, out)
+
+
+def _numpy_copy(nbytes: int) -> Callable[[], Any]:
+    import numpy as np
+
+    source, target = np.ones(nbytes, np.uint8), np.zeros(nbytes, np.uint8)
+    return lambda: np.copyto(target, source)
+
+
+def _torch() -> Iterator[Found | Missing]:
+    import torch
+
+    yield Found(
+        "torch:cpu", "host", f"torch {torch.__version__}", host_memory(), torch.get_num_threads(),
+        [torch.backends.cpu.get_cpu_capability()], _settings("OMP_NUM_THREADS", "MKL_NUM_THREADS"),
+        torch.from_numpy, lambda tensor: tensor.numpy(), _torch_multiply("cpu"),
+        _torch_copy("cpu"),
+    )  # fmt: skip
+    yield from _accelerators(torch)
+
+
+def _accelerators(torch: Any) -> Iterator[Found | Missing]:
+    for kind in ("cuda", "xpu"):
+        module = getattr(torch, kind, None)
+        count = module.device_count() if module is not None and module.is_available() else 0
+        for number in range(count):
+            yield _accelerator(torch, module, f"{kind}:{number}")
+        if not count:
+            built = getattr(torch.version, "cuda", None) if kind == "cuda" else getattr(torch.version, "xpu", None)
+            why = "torch sees no such device" if built else "this torch was built without it"
+            yield Missing(f"{kind}:0", why)
+    mps = getattr(torch.backends, "mps", None)
+    if mps is not None and mps.is_available():
+        yield _accelerator(torch, torch.mps, "mps")
+    else:
+        yield Missing("mps", "torch sees no such device")
+
+
+def _accelerator(torch: Any, module: Any, name: str) -> Found:
+    """A PU of its own; every move ends only when the device has done it."""
+    about = getattr(module, "get_device_properties", lambda _: None)(name)
+    memory = int(getattr(about, "total_memory", 0)) or host_memory()
+
+    def bring(array: Any) -> Any:
+        tensor = torch.from_numpy(array).to(name)
+        module.synchronize()
+        return tensor
+
+    return Found(
+        name, name, f"torch {torch.__version__}", memory, 1, [str(getattr(about, "name", name))], {}, bring,
+        lambda tensor: tensor.cpu().numpy(), _torch_multiply(name, module.synchronize),
+        _torch_copy(name, module.synchronize),
+    )  # fmt: skip
+
+
+def _torch_multiply(device: str, wait: Callable[[], Any] = lambda: None) -> Callable[[int], Callable[[], Any]]:
+    def made(size: int) -> Callable[[], Any]:
+        import torch
+
+        left, right, out = (torch.full((size, size), 0.5, device=device) for _ in range(3))
+        return lambda: (torch.mm(left, right, out=out), wait())
+
+    return made
+
+
+def _torch_copy(device: str, wait: Callable[[], Any] = lambda: None) -> Callable[[int], Callable[[], Any]]:
+    def made(nbytes: int) -> Callable[[], Any]:
+        import torch
+
+        source, target = (torch.zeros(nbytes, dtype=torch.uint8, device=device) for _ in range(2))
+        return lambda: (target.copy_(source), wait())
+
+    return made
+
+
+def _inductor() -> Iterator[Found | Missing]:
+    import torch
+
+    compiler = next((name for name in (os.environ.get("CXX"), "g++", "clang++") if name and shutil.which(name)), None)
+    if compiler is None:
+        yield Missing("inductor:cpu", "it needs a C++ compiler, and there is none")
+        return
+    import torch._inductor  # is a part of torch that may be missing or broken
+
+    yield Found(
+        "inductor:cpu", "host", f"torch.compile of {torch.__version__}", host_memory(), torch.get_num_threads(),
+        [f"compiles with {compiler}"], {}, torch.from_numpy, lambda tensor: tensor.numpy(),
+    )  # fmt: skip
+
+
+def _openvino() -> Iterator[Found | Missing]:
+    import openvino
+
+    core, runtime = openvino.Core(), f"OpenVINO {openvino.__version__.partition('-')[0]}"
+    found = {str(name).partition(".")[0].lower() for name in core.available_devices}
+    for kind in ("cpu", "gpu", "npu"):
+        if kind not in found:
+            yield Missing(f"ov:{kind}", f"{runtime} sees no such device")
+            continue
+        names = core.get_property(kind.upper(), "OPTIMIZATION_CAPABILITIES")
+        yield Found(
+            f"ov:{kind}", "host" if kind == "cpu" else f"ov:{kind}", runtime, host_memory(),
+            host_threads() if kind == "cpu" else 1, [str(core.get_property(kind.upper(), "FULL_DEVICE_NAME")), *names],
+            {}, lambda array: openvino.Tensor(array, shared_memory=True), lambda tensor: tensor.data,
+        )  # fmt: skip
+
+
+def _onnxruntime() -> Iterator[Found | Missing]:
+    import onnxruntime
+
+    made = onnxruntime.OrtValue.ortvalue_from_numpy
+    yield Found(
+        "ort:cpu", "host", f"ONNX Runtime {onnxruntime.__version__}", host_memory(), host_threads(),
+        list(onnxruntime.get_available_providers()), {}, made, lambda value: value.numpy(),
+    )  # fmt: skip
+
+
+def _numba() -> Iterator[Found | Missing]:
+    import numba
+
+    yield Found(
+        "numba:cpu", "host", f"numba {numba.__version__}", host_memory(), numba.config.NUMBA_NUM_THREADS,
+        [f"threads by {numba.config.THREADING_LAYER}"],
+        _settings("NUMBA_NUM_THREADS"), lambda array: array, lambda array: array,
+    )  # fmt: skip
+
+
+def _jax() -> Iterator[Found | Missing]:
+    import jax
+    import numpy as np
+
+    for device in jax.devices():
+        kind = str(device.platform).lower()
+        name = f"jax:{kind}" if device.id == 0 else f"jax:{kind}{device.id}"
+        yield Found(
+            name, "host" if kind == "cpu" else name, f"JAX {jax.__version__}", host_memory(), host_threads(),
+            [str(device.device_kind)], {}, _onto(jax, device), np.asarray,
+        )  # fmt: skip
+
+
+def _onto(jax: Any, device: Any) -> Move:
+    return lambda array: jax.device_put(array, device).block_until_ready()
+
+
+FAMILIES: dict[str, Family] = {
+    "cpu": Family("numpy", ("cpu",), _cpu),
+    "torch": Family("torch", ("torch:cpu", "cuda:0", "xpu:0", "mps"), _torch),
+    "inductor": Family("torch", ("inductor:cpu",), _inductor),
+    "openvino": Family("openvino", ("ov:cpu", "ov:gpu", "ov:npu"), _openvino),
+    "onnxruntime": Family("onnxruntime", ("ort:cpu",), _onnxruntime),
+    "numba": Family("numba", ("numba:cpu",), _numba),
+    "jax": Family("jax", ("jax:cpu",), _jax),
+}
+
+
+def family_of(pu: str) -> str | None:
+    """The family that a PU belongs to; None for a name that no family has."""
+    for name, family in FAMILIES.items():
+        if pu in family.names:
+            return name
+    head = pu.partition(":")[0]
+    return {"cuda": "torch", "xpu": "torch", "mps": "torch", "jax": "jax"}.get(head)

@@ -1,0 +1,42 @@
+"""Whether a processing unit that a plan names is here; libraries that the program does not use are not asked."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from codedag.ir.verdict import No, Verdict, Yes
+
+# Runtimes that are libraries: they are here if the program itself has loaded them.
+_RUNTIMES = {"torch": "torch", "ov": "openvino", "ort": "onnxruntime", "numba": "numba", "jax": "jax"}
+_ACCELERATORS = ("cuda", "xpu", "mps")
+
+
+def present(pu: str) -> Verdict:
+    """Yes if the unit can be used by this program, else why not."""
+    family, _, resource = pu.lower().partition(":")
+    if pu == "cpu":
+        return Yes
+    if family in _RUNTIMES and resource == "cpu":
+        return Yes if _RUNTIMES[family] in sys.modules else No(f"{pu}: {_RUNTIMES[family]} is not used by this program")
+    torch = sys.modules.get("torch")
+    if family in _ACCELERATORS or _is_private(torch, family):
+        return _of_torch(torch, pu, family, resource)
+    return No(f"{pu[:80]} is not on this machine; `codedag devices` lists what is")
+
+
+def _is_private(torch: Any, family: str) -> bool:
+    """Whether torch knows a device of this name that was registered from outside."""
+    name = getattr(getattr(torch, "_C", None), "_get_privateuse1_backend_name", None)
+    return name is not None and name() == family != "privateuseone"
+
+
+def _of_torch(torch: Any, pu: str, family: str, resource: str) -> Verdict:
+    if torch is None:
+        return No(f"{pu}: torch, through which it would be used, is not used by this program")
+    room = getattr(torch, family, None) or getattr(torch.backends, family, None)
+    if room is None or not room.is_available():
+        return No(f"{pu} is not on this machine")
+    count = room.device_count() if hasattr(room, "device_count") else 1
+    number = int(resource) if resource.isdecimal() else 0
+    return Yes if number < count else No(f"{pu} is not on this machine: it has {count} of its kind")

@@ -1,0 +1,249 @@
+/* Checks at the sites of code that may run ahead of its turn.
+ *
+ * A check stands at a site as its variant.  In a thread that works on no item it hands the operation on at once.  In
+ * one that does, it hands it on if the same operation on the same types was let through here before; otherwise it asks
+ * (in Python), which may wait for the item's turn, or give the item up by an exception.  It leaves no Python frame.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+#ifdef _MSC_VER
+#define THREAD_LOCAL __declspec(thread)
+#else
+#define THREAD_LOCAL _Thread_local
+#endif
+
+enum { CALL, BINARY, UNARY, INPLACE, GETITEM, SETITEM, RETURN, ITERATE };
+enum { ONCE, ALWAYS, THEN }; /* what the asked one answers: this time, whenever it is alike, or tell it when it is done */
+enum { TYPES = 8, ENTRIES = 4 };
+
+typedef struct {
+    PyObject *key;           /* what is called, or the function or type that it is a method of */
+    void *method;            /* of a built-in method: its definition */
+    PyObject *names;         /* of keywords: one tuple per place in the code */
+    Py_ssize_t count;
+    PyTypeObject *types[TYPES];
+} Entry;
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    int kind, used, next;
+    PyObject *site, *function, *inner, *ask;
+    Entry entries[ENTRIES];
+} Check;
+
+static THREAD_LOCAL PyObject *item = NULL; /* what this thread works on */
+static PyObject *stand_for_method = NULL;  /* the type of methods of values that are not computed yet */
+
+static void what_is_called(PyObject *f, PyObject **key, void **method) {
+    *method = NULL;
+    if (PyCFunction_CheckExact(f)) {
+        PyObject *self = PyCFunction_GET_SELF(f);
+        *method = (void *)((PyCFunctionObject *)f)->m_ml;
+        *key = self && !PyModule_CheckExact(self) ? (PyType_Check(self) ? self : (PyObject *)Py_TYPE(self)) : f;
+    } else if (PyMethod_Check(f)) {
+        *method = PyMethod_GET_FUNCTION(f);
+        *key = (PyObject *)Py_TYPE(PyMethod_GET_SELF(f));
+    } else if ((PyObject *)Py_TYPE(f) == stand_for_method) {
+        *key = stand_for_method;
+    } else {
+        *key = f;
+    }
+}
+
+static int is_alike(const Entry *e, PyObject *key, void *method, PyObject *const *args, Py_ssize_t count, PyObject *names) {
+    if (e->key != key || e->method != method || e->names != names || e->count != count) return 0;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (Py_TYPE(args[i]) != e->types[i]) return 0;
+    return 1;
+}
+
+static void drop(Entry *e) {
+    for (Py_ssize_t i = 0; i < e->count; i++) Py_CLEAR(e->types[i]);
+    Py_CLEAR(e->key); Py_CLEAR(e->names);
+    e->count = 0;
+}
+
+static void remember(Check *c, PyObject *key, void *method, PyObject *const *args, Py_ssize_t count, PyObject *names) {
+    if (count > TYPES) return;
+    Entry *e = &c->entries[c->next];
+    c->next = (c->next + 1) % ENTRIES;
+    if (c->used < ENTRIES) c->used++;
+    drop(e);
+    Py_XINCREF(key); e->key = key; /* operators have none */
+    Py_XINCREF(names); e->names = names;
+    e->method = method; e->count = count;
+    for (Py_ssize_t i = 0; i < count; i++) { Py_INCREF(Py_TYPE(args[i])); e->types[i] = Py_TYPE(args[i]); }
+}
+
+static PyObject *forward(Check *c, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    if (c->inner && c->inner != Py_None) return PyObject_Vectorcall(c->inner, args, n, names);
+    switch (c->kind) {
+    case CALL: return PyObject_Vectorcall(args[0], args + 1, n - 1, names);
+    case BINARY: case UNARY: case INPLACE: return PyObject_Vectorcall(c->function, args, n, NULL);
+    case GETITEM: return PyObject_GetItem(args[0], args[1]);
+    case SETITEM:
+        if (PyObject_SetItem(args[1], args[2], args[0]) < 0) return NULL;
+        Py_RETURN_NONE;
+    default: Py_INCREF(args[0]); return args[0];
+    }
+}
+
+/* How many references there are to what would be written, before ours. */
+static Py_ssize_t holders(Check *c, PyObject *const *args) {
+    PyObject *target = c->kind == SETITEM ? args[1] : args[0];
+    if (c->kind == CALL && PyCFunction_CheckExact(target) && PyCFunction_GET_SELF(target)) target = PyCFunction_GET_SELF(target);
+    return Py_REFCNT(target);
+}
+
+static int ask(Check *c, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    Py_ssize_t held = holders(c, args), count = n + (names ? PyTuple_GET_SIZE(names) : 0);
+    PyObject *all = PyTuple_New(count), *number = PyLong_FromSsize_t(held), *answer = NULL;
+    if (all && number) {
+        for (Py_ssize_t i = 0; i < count; i++) { Py_INCREF(args[i]); PyTuple_SET_ITEM(all, i, args[i]); }
+        answer = PyObject_CallFunctionObjArgs(c->ask, (PyObject *)c, item, all, names ? names : Py_None, number, NULL);
+    }
+    Py_XDECREF(all); Py_XDECREF(number);
+    if (!answer) return -1;
+    int code = (int)PyLong_AsLong(answer);
+    Py_DECREF(answer);
+    return PyErr_Occurred() ? -1 : code;
+}
+
+static PyObject *tell(Check *c, PyObject *result) { /* takes the reference to result, and gives it back */
+    PyObject *type = NULL, *value = NULL, *trace = NULL;
+    if (!result) PyErr_Fetch(&type, &value, &trace);
+    PyObject *done = item ? PyObject_CallMethod(item, "drew", "O", (PyObject *)c) : NULL;
+    if (!done) PyErr_Clear(); else Py_DECREF(done);
+    if (!result) PyErr_Restore(type, value, trace);
+    return result;
+}
+
+static PyObject *check_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
+    Check *c = (Check *)self;
+    Py_ssize_t n = PyVectorcall_NARGS(nf);
+    if (!item) return forward(c, args, n, names);
+    PyObject *key = NULL;
+    void *method = NULL;
+    int call = c->kind == CALL;
+    if (call) what_is_called(args[0], &key, &method);
+    PyObject *const *rest = args + call;
+    Py_ssize_t count = n - call + (names ? PyTuple_GET_SIZE(names) : 0);
+    for (int i = 0; i < c->used; i++)
+        if (is_alike(&c->entries[i], key, method, rest, count, names)) return forward(c, args, n, names);
+    int code = ask(c, args, n, names);
+    if (code < 0) return NULL;
+    if (code == ALWAYS) remember(c, key, method, rest, count, names);
+    PyObject *result = forward(c, args, n, names);
+    return code == THEN ? tell(c, result) : result;
+}
+
+static PyObject *check_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
+    int kind;
+    PyObject *site, *function, *inner, *asked;
+    static char *known[] = {"kind", "site", "function", "inner", "ask", NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "iOOOO", known, &kind, &site, &function, &inner, &asked)) return NULL;
+    if (kind < CALL || kind > ITERATE) { PyErr_SetString(PyExc_ValueError, "unknown kind of site"); return NULL; }
+    Check *c = (Check *)type->tp_alloc(type, 0);
+    if (!c) return NULL;
+    c->vectorcall = check_call;
+    c->kind = kind;
+    Py_INCREF(site); c->site = site;
+    Py_INCREF(function); c->function = function;
+    Py_INCREF(inner); c->inner = inner;
+    Py_INCREF(asked); c->ask = asked;
+    return (PyObject *)c;
+}
+
+static int check_traverse(Check *c, visitproc visit, void *arg) {
+    Py_VISIT(c->site); Py_VISIT(c->function); Py_VISIT(c->inner); Py_VISIT(c->ask);
+    return 0;
+}
+
+static int check_clear(Check *c) {
+    for (int i = 0; i < ENTRIES; i++) drop(&c->entries[i]);
+    Py_CLEAR(c->site); Py_CLEAR(c->function); Py_CLEAR(c->inner); Py_CLEAR(c->ask);
+    return 0;
+}
+
+static void check_dealloc(Check *c) {
+    PyObject_GC_UnTrack(c);
+    check_clear(c);
+    Py_TYPE(c)->tp_free((PyObject *)c);
+}
+
+static PyObject *forget(Check *c, PyObject *unused) {
+    (void)unused;
+    for (int i = 0; i < ENTRIES; i++) drop(&c->entries[i]);
+    c->used = c->next = 0;
+    Py_RETURN_NONE;
+}
+
+static PyMemberDef check_members[] = {
+    {"kind", T_INT, offsetof(Check, kind), READONLY, "the kind of the site"},
+    {"site", T_OBJECT, offsetof(Check, site), READONLY, "the site it stands at"},
+    {"inner", T_OBJECT, offsetof(Check, inner), 0, "the variant that runs once the check is passed"},
+    {NULL, 0, 0, 0, NULL}};
+static PyMethodDef check_methods[] = {
+    {"forget", (PyCFunction)forget, METH_NOARGS, "Asks again about everything."}, {NULL, NULL, 0, NULL}};
+
+static PyTypeObject CheckType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._order.Check", .tp_basicsize = sizeof(Check),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_doc = "Check(kind, site, function, inner, ask): the variant of a site in code that may run ahead of its turn.",
+    .tp_new = check_new, .tp_dealloc = (destructor)check_dealloc, .tp_traverse = (traverseproc)check_traverse,
+    .tp_clear = (inquiry)check_clear, .tp_call = PyVectorcall_Call, .tp_vectorcall_offset = offsetof(Check, vectorcall),
+    .tp_members = check_members, .tp_methods = check_methods};
+
+static PyObject *enter(PyObject *m, PyObject *what) {
+    (void)m;
+    PyObject *before = item;
+    item = NULL;
+    if (what != Py_None) { Py_INCREF(what); item = what; }
+    Py_XDECREF(before);
+    Py_RETURN_NONE;
+}
+
+static PyObject *current(PyObject *m, PyObject *unused) {
+    (void)m; (void)unused;
+    PyObject *now = item ? item : Py_None;
+    Py_INCREF(now);
+    return now;
+}
+
+static PyObject *methods_of(PyObject *m, PyObject *type) {
+    (void)m;
+    Py_INCREF(type);
+    Py_XSETREF(stand_for_method, type);
+    Py_RETURN_NONE;
+}
+
+static PyObject *references(PyObject *m, PyObject *thing) {
+    (void)m;
+    return PyLong_FromSsize_t(Py_REFCNT(thing));
+}
+
+static PyMethodDef functions[] = {
+    {"enter", enter, METH_O, "enter(item or None): what this thread works on from now."},
+    {"current", current, METH_NOARGS, "current() -> what this thread works on, or None."},
+    {"methods_of", methods_of, METH_O, "methods_of(type): the type of methods of values that are not computed yet."},
+    {"references", references, METH_O, "references(thing) -> how many references there are to it, that of the call included."},
+    {NULL, NULL, 0, NULL}};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "codedag.migrate._order", "Checks at the sites of code that may run ahead of its turn.", -1,
+    functions, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__order(void) {
+    if (PyType_Ready(&CheckType) < 0) return NULL;
+    PyObject *m = PyModule_Create(&module);
+    if (!m) return NULL;
+    Py_INCREF(&CheckType);
+    if (PyModule_AddObject(m, "Check", (PyObject *)&CheckType) < 0) { Py_DECREF(m); return NULL; }
+    PyModule_AddIntConstant(m, "ONCE", ONCE);
+    PyModule_AddIntConstant(m, "ALWAYS", ALWAYS);
+    PyModule_AddIntConstant(m, "THEN", THEN);
+    return m;
+}

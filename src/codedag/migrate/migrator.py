@@ -1,0 +1,226 @@
+"""A plan in force: its functions are replaced everywhere by substitutes on trial, and put back at the end."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+from codedag.backends.registry import EXACT, Equivalence, Substitution, find
+from codedag.backends.supported import reasons_against
+from codedag.devices.present import present
+from codedag.ir.verdict import No, Verdict, Yes
+from codedag.migrate import loopback, workers
+from codedag.migrate.contexts import Contexts
+from codedag.migrate.counted import Counted, summed
+from codedag.migrate.guarded import Guarded
+from codedag.migrate.modes import Mode, mode_of
+from codedag.migrate.patches import Patch, Patches
+from codedag.migrate.usable import may_run
+from codedag.migrate.wishes import ORIGINAL, Wish, Wishes
+
+log = logging.getLogger("codedag.migrate")
+DISABLED = "CODEDAG_DISABLE is set"
+_holding: dict[str, Migrator] = {}  # which migrator has replaced which function
+
+
+def is_disabled() -> bool:
+    """Whether CODEDAG_DISABLE=1 asks to run programs as if CodeDAG were not there."""
+    return os.environ.get("CODEDAG_DISABLE", "") not in ("", "0")
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the functions of a plan: replaced, impossible, or left as they are; with reasons."""
+
+    patched: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    def counts(self) -> dict[str, int]:
+        """The number of each."""
+        return {"patched": len(self.patched), "failed": len(self.failed), "skipped": len(self.skipped)}
+
+
+class Migrator:
+    """Applies what a plan asks for, counts what becomes of the calls, and restores."""
+
+    def __init__(self, wishes: Wishes, mode: str | Mode = "sample", allow: Collection[Equivalence] = (EXACT,)) -> None:
+        self.wishes, self.mode, self.allow = wishes, mode_of(mode), tuple(allow)
+        self.patches: Patches | None = None
+        self.outcome = Outcome()
+        self.elsewhere: dict[str, Counted] = {}  # what other processes counted
+        self._last: dict[str, Counted] = {}
+
+    def __enter__(self) -> Migrator:
+        self.apply()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.restore()
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether the plan is in force."""
+        return self.patches is not None
+
+    def apply(self) -> dict[str, int]:
+        """How many functions were patched, failed and were skipped; zeros if the plan is in force already."""
+        if self.is_applied:
+            return Outcome().counts()
+        self.outcome = Outcome()
+        prepared = [one for group in self._groups().values() if (one := self._prepare(group)) is not None]
+        patches = Patches(*prepared)
+        patches.apply()
+        self.patches = patches
+        _holding.update({patch.source: self for patch in prepared})
+        self._note_results()
+        workers.join(self)
+        return self.outcome.counts()
+
+    def _groups(self) -> dict[str, list[Wish]]:
+        groups: dict[str, list[Wish]] = {}
+        for wish in self.wishes.wanted:
+            found = find(wish.function)
+            groups.setdefault(found[0].source if found else wish.function, []).append(wish)
+        return groups
+
+    def _prepare(self, group: list[Wish]) -> Patch | None:
+        """The patch of one function, or None with the reason noted."""
+        wanted = {wish.context: _wanted(wish) for wish in group}
+        chosen = _together(wanted.values())
+        source = chosen[0].source if chosen else group[0].function
+        if is_disabled() or not chosen or source in _holding:
+            reasons = [verdict.reason for verdict in wanted.values() if isinstance(verdict, No)]
+            other = "another migrator has replaced it" if source in _holding else ""
+            self.outcome.skipped[source[:200]] = DISABLED if is_disabled() else other or _joined(reasons)
+            return None
+        guarded = Guarded(
+            *chosen,
+            mode=self.mode,
+            contexts=Contexts({context: not isinstance(verdict, No) for context, verdict in wanted.items()}),
+            demote=chosen[0].pu != loopback.PU,
+        )
+        patch = Patch(source, guarded)
+        patch.ready = partial(self._ready, patch, guarded)
+        return patch
+
+    def patch_of(self, function: str) -> Patch | None:
+        """The patch of one function of the plan, or None if it has no substitute here."""
+        found = [one for group in self._groups().values() if (one := self._prepare(group)) is not None]
+        return found[0] if found else None
+
+    def stats_of(self, patch: Patch | None) -> dict[str, Any]:
+        """What became of the calls of one patch."""
+        reason = _joined(self.outcome.skipped.values())
+        return Counted.of(patch.counts()).shown() if patch else Counted(active=False, reason=reason).shown()
+
+    def _ready(self, patch: Patch, guarded: Guarded) -> Verdict:
+        """Yes if one of the substitutes may run in this program; the others are set aside."""
+        verdicts = []
+        for arm in guarded.arms:
+            arm.substitution.remember(patch.original)  # what is found under its name may be another's stand
+            verdict = Yes if arm.substitution.pu == loopback.PU else may_run(arm.substitution, self.allow)
+            arm.trial.active, arm.trial.reason = bool(verdict), getattr(verdict, "reason", "")
+            verdicts.append(verdict)
+        return Yes if any(verdicts) else No(_joined([v.reason for v in verdicts if isinstance(v, No)]))
+
+    def _note_results(self) -> None:
+        assert self.patches is not None
+        self.outcome.patched = [patch.source for patch in self.patches.applied]
+        for source, reason in self.patches.refused.items():
+            waits = reason.endswith(("is not loaded yet", "is not used by this program", "does not allow"))
+            (self.outcome.skipped if waits else self.outcome.failed)[source] = reason
+        for source, reason in {**self.outcome.failed, **self.outcome.skipped}.items():
+            log.info("%s runs as written: %s", source, reason)
+
+    def restore(self) -> int:
+        """How many functions were put back; 0 if nothing was replaced."""
+        if self.patches is None:
+            return 0
+        workers.leave(self)
+        self._last = self.counted()
+        patches, self.patches = self.patches, None
+        for patch in patches.patches:
+            _holding.pop(patch.source, None)
+        count = len(patches.applied)
+        patches.restore()
+        return count
+
+    def own(self) -> dict[str, Counted]:
+        """What this process counted, by function."""
+        if self.patches is None:
+            return self._last
+        return {patch.source: Counted.of(patch.counts()) for patch in self.patches.patches}
+
+    def counted(self) -> dict[str, Counted]:
+        """What this process and those that it started counted, by function."""
+        if self.patches is None:
+            return self._last
+        workers.collect(self)
+        own = {name: one.minus(self._base.get(name)) for name, one in self.own().items()}
+        return summed([own, self.elsewhere])
+
+    _base: Mapping[str, Counted] = {}
+
+    def stats(self) -> dict[str, dict[str, Any]]:
+        """Per function: calls, fast, checked, declined with reasons, mismatches, gain, and whether it is in use."""
+        found = {name: one.shown() for name, one in self.counted().items()}
+        refused = self.patches.refused if self.patches is not None else {}
+        in_force = {patch.source for patch in self.patches.applied} if self.patches is not None else set()
+        for name, reason in {**self.outcome.skipped, **self.outcome.failed, **refused}.items():
+            if name not in in_force and (name not in found or not found[name]["calls"]):
+                found[name] = Counted(active=False, reason=reason).shown()
+        return dict(sorted(found.items()))
+
+    def verdict(self) -> dict[str, Any]:
+        """Whether all compared results were identical; else DIFFERENT, and how many were used unchecked before."""
+        counted = self.counted().values()
+        mismatches = sum(one.mismatches for one in counted)
+        return {
+            "verdict": "DIFFERENT" if mismatches else "IDENTICAL",
+            "checked": sum(one.checked for one in counted),
+            "mismatches": mismatches,
+            "unverified": sum(one.unverified for one in counted),
+        }
+
+    def begin_count(self) -> None:
+        """Counts from here on only: what happened before belongs to the process that this one was forked from."""
+        self._base, self.elsewhere = self.own(), {}
+
+
+def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
+    """The registered substitutions that a wish can mean, or why there are none."""
+    if wish.variant == ORIGINAL:
+        return No("the plan leaves it as it is")
+    known = find(wish.function)
+    here = Yes if wish.pu == loopback.PU else present(wish.pu)
+    if isinstance(here, No):
+        return here
+    if not known:
+        return No(reasons_against().get(wish.function, "no substitution of this function is registered"))
+    if wish.pu == loopback.PU:
+        return (loopback.loopback(known[0].source),)
+    fitting = tuple(one for one in known if _runs_on(one, wish.pu) and wish.variant in ("", one.into))
+    variant = f" as {wish.variant}" if wish.variant else ""
+    return fitting or No(f"no substitution for {wish.pu}{variant} is registered")
+
+
+def _runs_on(substitution: Substitution, pu: str) -> bool:
+    return pu == substitution.pu or pu.partition(":")[0] == substitution.pu != "cpu"
+
+
+def _together(found: Iterable[tuple[Substitution, ...] | No]) -> list[Substitution]:
+    """All substitutions that any of the contexts can use, each once."""
+    every = [one for some in found if not isinstance(some, No) for one in some]
+    return list({one.name: one for one in every}.values())
+
+
+def _joined(reasons: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(reasons)) or "the plan does not ask for it"

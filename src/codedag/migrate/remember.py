@@ -1,0 +1,311 @@
+"""What an item reads and then always does to it, kept: the next time the result is there before the file is opened.
+
+A prefix is a call that reads a file and the calls that its value goes through, one after the other, always with the
+same other arguments.  The first calls only learn how far that reaches.  Later ones run as written and keep a copy of
+the last value, under the arguments of the first call and what the file system says about the file.  When the same
+file comes again unchanged, the calls in between are skipped and the last one gives a copy of what was kept.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from sys import _getframe
+from typing import Any
+
+from codedag.backends.known import Effect, Known, known_call, known_operator
+from codedag.backends.same import same
+from codedag.instrument.sites import CALL
+from codedag.ir.verdict import No
+from codedag.migrate.caller import Caller
+from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.memory import Memory
+from codedag.migrate.standin import Method, StandIn
+from codedag.migrate.trial import Trial
+
+LEARN = 16  # calls that only show how far the prefix reaches
+SETTLED_NS = 100_000_000  # a file that was changed within this time may change again without a new time stamp
+_ATOMS = frozenset({int, float, bool, str, bytes, type(None)})
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One call of a prefix: its site, and where the value of the call before stands (-1: it is a method of it)."""
+
+    site: Any
+    at: int
+
+
+class _Run(threading.local):
+    """The prefix that runs as written in this thread: its key, the step it is at and the value there."""
+
+    key: Any = None
+    step: int = -1
+    value: Any = None
+
+
+@dataclass(slots=True)
+class Recall:
+    """A value that was kept, on its way along the calls that are skipped; what `Deferred` is to a chain."""
+
+    prefix: Prefix
+    kept: Any
+    key: Any
+    steps: list[tuple[Caller, Any, tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
+    done: bool = False
+    value: Any = None
+
+    @property
+    def sample(self) -> Any:
+        """A value of the type that this one has."""
+        return self.prefix.samples[len(self.steps) - 1]
+
+    def settle(self, space: dict[str, Any] | None = None) -> Any:
+        """The value that the calls so far give when each runs as written."""
+        if not self.done:
+            value = None
+            for number, (caller, function, args, keywords) in enumerate(self.steps):
+                at = self.prefix.links[number].at
+                if number and at < 0:
+                    function = getattr(value, function)
+                elif number:
+                    args = (*args[:at], value, *args[at + 1 :])
+                call = caller.in_module(space) if space is not None else None
+                value = call(function, args, keywords) if call else function(*args, **keywords)
+            self.value, self.done = value, True
+        return self.value
+
+
+class Prefix:
+    """The variants of one prefix's sites, and the trial that it is on."""
+
+    def __init__(self, links: Sequence[Link], trial: Trial, memory: Memory, repeats: Callable[[], bool]) -> None:
+        self.links, self.trial, self.memory, self._repeats = list(links), trial, memory, repeats
+        self.samples: list[Any] = [None] * len(links)
+        self.length = len(links)
+        self._inner = [link.site.variant for link in links]
+        self._constant: list[Any] = [None] * len(links)
+        self._kept: dict[Any, Any] = {}
+        self._seen: set[Any] = set()
+        self._learned = 0
+        self._keeps = False
+        self._run = _Run()
+
+    def variants(self) -> dict[int, Callable[..., Any]]:
+        """What each site runs instead."""
+        found = {self.links[0].site.info.index: self._first()}
+        return found | {link.site.info.index: self._later(number) for number, link in enumerate(self.links) if number}
+
+    # -- the sites
+
+    def _first(self) -> Callable[..., Any]:
+        caller, inner = Caller(self.links[0].site.info), self._inner[0]
+
+        def first(function: Any, /, *args: Any, **keywords: Any) -> Any:
+            asked = self.trial.active and not self.memory.paused
+            key = attempt(self._key, function, args, keywords) if asked else None
+            if type(key) is tuple and key in self._kept:
+                recall = Recall(self, self._kept[key], key)
+                return self._skip(recall, caller, function, args, keywords, _getframe(1).f_globals)
+            call = caller.in_module(_getframe(1).f_globals)
+            value = inner(function, *args, **keywords) if inner is not None else call(function, args, keywords)
+            if type(key) is tuple:
+                attempt(self._went, 0, key, value)
+            return value
+
+        return first
+
+    def _later(self, number: int) -> Callable[..., Any]:
+        link, inner = self.links[number], self._inner[number]
+        caller, place = Caller(link.site.info), max(link.at, 0) + int(link.at >= 0 and link.site.kind == CALL)
+        operator = None if link.site.kind == CALL else link.site.function
+
+        def later(*args: Any, **keywords: Any) -> Any:
+            found = args[place] if place < len(args) else None
+            found = found.standin if type(found) is Method else found
+            function, rest = (operator, args) if operator is not None else (args[0], args[1:])
+            space = _getframe(1).f_globals
+            if type(found) is StandIn and type(found.deferred) is Recall:
+                recall = found.deferred
+                if attempt(self._goes_on, recall, number, function, rest, keywords) is True:
+                    return self._skip(recall, caller, _name(function), rest, keywords, space, found)
+                function, rest = self._instead(link, function, rest, recall.settle(space))
+                return caller.in_module(space)(function, rest, keywords)
+            run, key = self._run, None
+            if run.step == number - 1 and _taken(link, function, rest) is run.value and run.value is not None:
+                key = run.key
+                attempt(self._learn, number, function, rest, keywords)
+            call = caller.in_module(space)
+            value = inner(*args, **keywords) if inner is not None else call(function, rest, keywords)
+            if key is not None:
+                attempt(self._went, number, key, value)
+            return value
+
+        return later
+
+    def _instead(self, link: Link, function: Any, rest: tuple[Any, ...], value: Any) -> tuple[Any, tuple[Any, ...]]:
+        self.trial.decline("other arguments than before")
+        if link.at < 0:
+            return getattr(value, function.name), rest
+        return function, (*rest[: link.at], value, *rest[link.at + 1 :])
+
+    # -- running as written
+
+    def _key(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        known = known_call(function, args, keywords)
+        if not isinstance(known, Known) or known.effect is not Effect.READS or not known.files:
+            self.trial.decline("it is not known to read only the files that it is given")
+            return None
+        if not all(type(value) in _ATOMS for value in (*args, *keywords.values())):
+            return None
+        files = [args[place] if isinstance(place, int) else keywords.get(place) for place in known.files]
+        states = [_state(path) for path in files if path is not None]
+        return (function, _told_apart(args), _told_apart(tuple(keywords.items())), *states)
+
+    def _learn(self, number: int, function: Any, rest: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        """Shortens the prefix to what always happens in the same way."""
+        if number >= self.length:
+            return
+        link, part = self.links[number], None
+        is_call = link.site.kind == CALL
+        known = known_call(function, rest, keywords) if is_call else known_operator(function.__name__, rest)
+        lazy = isinstance(known, Known) and known.effect is Effect.WRITES and known.writes == ("self",) and link.at < 0
+        if isinstance(known, Known) and known.deterministic and (known.effect is Effect.PURE or lazy):
+            part = _part(link, function, rest, keywords)
+        if part is None or self._constant[number] not in (None, part):
+            self.length = min(self.length, number)
+            self._kept.clear()
+            self._learned = 0
+        self._constant[number] = part
+
+    def _went(self, number: int, key: Any, value: Any) -> None:
+        """Notes a step that ran as written; after the last one its value is kept."""
+        run = self._run
+        self.samples[number] = value
+        run.key, run.step, run.value = key, number, value
+        if number != self.length - 1:
+            return
+        run.key, run.step, run.value = None, -1, None
+        self._learned += 1
+        if self._learned > LEARN and not self._keeps:
+            self._keeps = key in self._seen or self._repeats()
+            self._seen.add(key)
+        if self._keeps and self._learned > LEARN:
+            self._keep(key, value)
+
+    def _keep(self, key: Any, value: Any) -> None:
+        kept, nbytes = copied(value), size_of(value)
+        if kept is None:
+            self.trial.stop(f"a {type(value).__name__} cannot be kept")
+            return
+        if not self._kept and not same(value, kept):
+            self.trial.stop("a copy of it could be told from the original")
+            return
+        if time.time_ns() - max(state[0] for state in key[3:]) < SETTLED_NS:
+            return
+        if self.memory.takes(nbytes):
+            self._kept[key] = kept
+
+    # -- skipping what is known
+
+    def _goes_on(
+        self, recall: Recall, number: int, function: Any, rest: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> bool:
+        is_next = len(recall.steps) == number < self.length and not recall.done
+        return is_next and bool(_part(self.links[number], function, rest, keywords) == self._constant[number])
+
+    def _skip(
+        self, recall: Recall, caller: Caller, function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
+        space: dict[str, Any], standin: Any = None,
+    ) -> Any:  # fmt: skip
+        recall.steps.append((caller, function, args, keywords))
+        if len(recall.steps) < self.length:
+            return StandIn(recall) if standin is None else standin
+        if not self.trial.due():
+            return copied(recall.kept)
+        started = time.perf_counter()
+        value = copied(recall.kept)
+        between = time.perf_counter()
+        original = recall.settle(space)
+        ended = time.perf_counter()
+        verdict = attempt(same, original, value)
+        verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
+        self.trial.record(ended - between, between - started, verdict)
+        return original
+
+
+def _name(function: Any) -> Any:
+    return function.name if type(function) is Method else function
+
+
+def _taken(link: Link, function: Any, rest: tuple[Any, ...]) -> Any:
+    """The value that a call takes from the one before."""
+    if link.at < 0:
+        return getattr(function, "__self__", None)
+    return rest[link.at] if link.at < len(rest) else None
+
+
+def _part(link: Link, function: Any, rest: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """What a call is beside the value that it takes, if that can be compared; else None."""
+    what = (getattr(function, "__name__", None) or getattr(function, "name", None)) if link.at < 0 else function
+    others = rest if link.at < 0 else (*rest[: link.at], *rest[link.at + 1 :])
+    if what is None or not all(map(_is_plain, (*others, *keywords.values()))):
+        return None
+    return (what, _told_apart(others), _told_apart(tuple(keywords.items())))
+
+
+def _is_plain(value: Any, depth: int = 3) -> bool:
+    if type(value) in (tuple, list):
+        return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
+    if type(value) in _ATOMS or type(value) is slice:
+        return True
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.dtype | type)
+
+
+def _told_apart(value: Any) -> Any:
+    """A value such that 1, 1.0 and True are not the same."""
+    if type(value) in (tuple, list):
+        return (type(value), *map(_told_apart, value))
+    if type(value) is slice:
+        return (slice, value.start, value.stop, value.step)
+    return (type(value), repr(value) if type(value) is float else value)
+
+
+def _state(path: Any) -> tuple[int, int, int, int]:
+    found = os.stat(path)  # noqa: PTH116 - the path as the program wrote it, which may be bytes
+    return (max(found.st_mtime_ns, found.st_ctime_ns), found.st_size, found.st_ino, found.st_dev)
+
+
+# ---- copies that a program cannot tell from the original
+
+
+def copied(value: Any) -> Any:
+    """A copy that shares nothing with the value and lies in memory as it does, or None if there is none."""
+    numpy, torch, pillow = (sys.modules.get(name) for name in ("numpy", "torch", "PIL.Image"))
+    if type(value) in _ATOMS:
+        return value
+    if numpy is not None and type(value) is numpy.ndarray:
+        return None if value.dtype.hasobject else value.copy("K")
+    if torch is not None and type(value) is torch.Tensor:
+        return None if value.requires_grad or value.device.type != "cpu" else value.clone()
+    if pillow is not None and type(value) is pillow.Image:
+        return value.copy()
+    if type(value) is tuple:
+        parts = tuple(map(copied, value))
+        return None if any(p is None and v is not None for p, v in zip(parts, value, strict=True)) else parts
+    return value if numpy is not None and isinstance(value, numpy.generic) else None
+
+
+def size_of(value: Any) -> int:
+    """The bytes that a kept value takes."""
+    if type(value) is tuple:
+        return sum(map(size_of, value))
+    pixels = getattr(value, "size", (0, 0)) if type(value).__name__ == "Image" else None
+    if isinstance(pixels, tuple):
+        return int(pixels[0] * pixels[1] * 4)
+    return int(getattr(value, "nbytes", 64)) + 200

@@ -1,0 +1,71 @@
+"""Whether a substitution may be used by this program, here and now, and if not, why not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from codedag.backends.proof import proven_here
+from codedag.backends.registry import EXACT, Equivalence, Substitution
+from codedag.backends.requirements import parse
+from codedag.ir.verdict import No, Verdict, Yes
+from codedag.migrate.guard import Failed, attempt
+
+# Libraries that are imported under another name than they are installed by.
+_IMPORTED_AS = {"pillow": "PIL", "scikit-image": "skimage", "scikit-learn": "sklearn", "onnxruntime-gpu": "onnxruntime"}
+
+
+def used_by_program(substitution: Substitution) -> Verdict:
+    """Yes if the program itself has loaded the library that the substitute needs; it is never imported for it."""
+    module = library_of(substitution.needs)
+    if not module or module in sys.modules:
+        return Yes
+    return No(f"{module} is not used by this program")
+
+
+def library_of(requirement: str) -> str:
+    """The top-level module of a required library, or empty if none is required."""
+    name = parse(requirement)[0] if requirement else ""
+    return "cv2" if name.startswith("opencv-") else _IMPORTED_AS.get(name.lower(), name.replace("-", "_"))
+
+
+def may_run(substitution: Substitution, allow: Collection[Equivalence] = (EXACT,)) -> Verdict:
+    """Yes if its class is allowed, its libraries fit and are in use, and it is proven on this machine.
+
+    What costs least is asked first: this may be asked at every import.
+    """
+    if substitution.equivalence not in allow:
+        return No(f"{substitution.name} is {substitution.equivalence.value}, which this plan does not allow")
+    for question in (used_by_program, _is_there, Substitution.available):
+        verdict = question(substitution)
+        if not verdict:
+            return verdict
+    proven = attempt(proven_here, substitution)
+    return No(proven.reason) if isinstance(proven, Failed) else proven
+
+
+def _is_there(substitution: Substitution) -> Verdict:
+    """Yes unless a library is just being imported: a proof would run what is half there."""
+    libraries = {substitution.source.partition(".")[0], library_of(substitution.needs)}
+    busy = [name for name in list(sys.modules) if name.partition(".")[0] in libraries and _is_loading(name)]
+    return No(f"{busy[0]} is still being loaded") if busy else Yes
+
+
+_executed: set[str] = set()
+
+
+@contextmanager
+def loaded_to_its_end(name: str) -> Iterator[None]:
+    """A block in which a module counts as loaded that has run to its end, though Python is not quite done with it."""
+    _executed.add(name)
+    try:
+        yield
+    finally:
+        _executed.discard(name)
+
+
+def _is_loading(name: str) -> bool:
+    spec: Any = getattr(sys.modules.get(name), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False)) and name not in _executed

@@ -1,0 +1,130 @@
+"""What a plan asks for, as plain data: which function, called from where, on which unit, as which variant.
+
+A plan can only select registered substitutions; nothing that it says is imported or run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from codedag.ir import Plan, RunDirectory, load
+from codedag.ir.errors import CodedagError
+from codedag.ir.reject import NOT_OURS, Unreadable, decode, reading
+
+ORIGINAL = "original"
+_ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+
+
+class BadPlan(CodedagError):  # noqa: N818 - reads as what happened
+    """A plan that cannot be used; names the field."""
+
+    slug = "bad-plan"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One function of the plan: the context key ends in its name, and is just that if it is meant everywhere."""
+
+    function: str
+    context: str
+    pu: str
+    variant: str = ""  # empty: whatever is proven and fastest; `original`: as written
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """All that a plan asks for, and the parts that library patches cannot do."""
+
+    wanted: tuple[Wish, ...]
+    notes: tuple[str, ...] = ()
+
+
+def wishes_of(plan: Any, default_device: str | None = None) -> Wishes:
+    """What a plan asks for: a Plan, the guides' dictionary, a file of either, or a run; raises BadPlan or BadFile."""
+    if isinstance(plan, str | os.PathLike):
+        return _of_file(Path(plan), default_device)
+    if isinstance(plan, RunDirectory):
+        return _of_plan(plan.plan)
+    if isinstance(plan, Plan):
+        return _of_plan(plan)
+    if isinstance(plan, Mapping):
+        return _of_mapping(plan, default_device)
+    raise BadPlan(
+        f"a plan cannot be a {type(plan).__name__}", hint="Give a Plan, a migration plan, or the path of a file of one."
+    )
+
+
+def _of_file(path: Path, default_device: str | None) -> Wishes:
+    if path.is_dir():
+        return _of_plan(RunDirectory(path).plan)
+    if not path.is_file():
+        return _of_plan(load(path, "plan"))  # says what is wrong with it
+    with reading(path):
+        content = decode(path.read_bytes(), _ANY)
+        if not isinstance(content, dict):
+            raise Unreadable("is not a JSON object", hint=NOT_OURS)
+    if content.get("format") == "codedag/plan" or "context_device_map" not in content:
+        return _of_plan(load(path, "plan"))
+    try:
+        return _of_mapping(content, default_device)
+    except BadPlan as error:
+        raise BadPlan(f"{path}: {error.message}", hint=error.hint) from error
+
+
+def _of_plan(plan: Plan) -> Wishes:
+    place = {placement.op: placement for placement in plan.placement}
+    wanted = {(p.name, p.context): Wish(p.name, p.context, p.pu, p.variant) for p in plan.placement}
+    notes = []
+    for move in plan.moves:
+        if move.kind != "substitute" or not move.chain:
+            notes.append(f"{move.kind} {move.file}:{move.line}: only `codedag run --plan` can do this")
+            for op in move.ops:
+                wanted.pop((place[op].name, place[op].context), None) if op in place else None
+            continue
+        contexts = [place[op].context for op in move.ops if op in place] or [move.chain[0]]
+        for context in contexts:
+            wanted[move.chain[0], context] = Wish(move.chain[0], context, _unit(place, move.ops), move.variant)
+    return Wishes(tuple(wanted.values()), tuple(notes))
+
+
+def _unit(place: Mapping[int, Any], ops: list[Any]) -> str:
+    return next((place[op].pu for op in ops if op in place), "cpu")
+
+
+def _of_mapping(plan: Mapping[str, Any], default_device: str | None) -> Wishes:
+    if plan.get("format") == "codedag/plan":
+        return _of_plan(_converted(plan))
+    if plan.get("version", 1) != 1:
+        raise BadPlan(f"version: this CodeDAG reads version 1, got {plan['version']!r}", hint="Make the plan again.")
+    devices = plan.get("context_device_map")
+    if not isinstance(devices, Mapping):
+        raise BadPlan("context_device_map: is missing or not a mapping", hint="`get_migration_plan` makes one.")
+    variants = plan.get("variants", {})
+    if not isinstance(variants, Mapping):
+        raise BadPlan("variants: is not a mapping", hint="Leave it out, or map context keys to names of variants.")
+    return Wishes(tuple(_entries(devices, variants, default_device)))
+
+
+def _entries(devices: Mapping[Any, Any], variants: Mapping[Any, Any], default_device: str | None) -> Iterator[Wish]:
+    for key, device in devices.items():
+        device = device if device not in (None, "") else default_device or "cpu"
+        variant = variants.get(key, "")
+        for field, value in (("context", key), (f"context_device_map[{key!s:.80}]", device), ("variants", variant)):
+            if not isinstance(value, str):
+                raise BadPlan(
+                    f"{field}: {value!r:.80} is not text", hint="Context keys, devices and variants are text."
+                )
+        yield Wish(key.rpartition("/")[2], key, device.lower(), variant)
+
+
+def _converted(plan: Mapping[str, Any]) -> Plan:
+    try:
+        return msgspec.convert(dict(plan), Plan)
+    except msgspec.ValidationError as error:
+        raise BadPlan(str(error), hint="Make the plan again with the command that made it.") from error

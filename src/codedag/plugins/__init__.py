@@ -1,0 +1,1 @@
+"""Faces towards other tools: pytest, notebooks, MLflow."""

@@ -1,0 +1,87 @@
+"""`pytest --codedag-plan FILE`: somebody's own test-suite under a plan, with what became of the calls at the end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from codedag.api.migrator import PipelineMigrator
+
+_MIGRATOR: pytest.StashKey[PipelineMigrator] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the options."""
+    group = parser.getgroup("codedag", "a plan of CodeDAG in force while tests run")
+    group.addoption("--codedag-plan", metavar="FILE", help="apply this plan.json or migration_plan.json")
+    group.addoption("--codedag-mode", metavar="MODE", default="sample", help="off, sample, shadow or strict")
+    group.addoption("--codedag-stats", metavar="FILE", help="write what became of the calls as JSON")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Applies the plan before the tests are collected, so that what they import is reached too."""
+    path = config.getoption("--codedag-plan")
+    if not path:
+        return
+    from codedag.api.migrator import PipelineMigrator
+    from codedag.ir import CodedagError
+
+    try:
+        migrator = PipelineMigrator.from_json(path, mode=config.getoption("--codedag-mode"))
+        migrator.apply()
+    except CodedagError as error:
+        raise pytest.UsageError(str(error)) from error
+    config.stash[_MIGRATOR] = migrator
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Says which plan is in force."""
+    migrator = config.stash.get(_MIGRATOR, None)
+    if migrator is None:
+        return None
+    return f"codedag: {config.getoption('--codedag-plan')} is in force, mode {config.getoption('--codedag-mode')}"
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Says per function what became of its calls."""
+    migrator = config.stash.get(_MIGRATOR, None)
+    if migrator is None:
+        return
+    verdict = migrator.verdict()
+    terminalreporter.section(f"codedag: {verdict['verdict']}, {verdict['checked']} results compared")
+    for name, stats in migrator.get_stats().items():
+        terminalreporter.line(_line(name, stats))
+
+
+def _line(name: str, stats: dict[str, Any]) -> str:
+    if not stats["calls"]:
+        return f"{name}: no calls" + (f" ({stats['reason']})" if stats["reason"] else "")
+    declined = "; ".join(f"{count} {reason}" for reason, count in list(stats["declined"].items())[:3])
+    counts = (
+        f"{stats['calls']} calls, {stats['fast']} fast, {stats['checked']} compared, {stats['mismatches']} different"
+    )
+    return f"{name}: {counts}" + (f"; declined: {declined}" if declined else "")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Writes the counts if asked to, and puts every function back."""
+    migrator = config.stash.get(_MIGRATOR, None)
+    if migrator is None:
+        return
+    migrator.restore()
+    path = config.getoption("--codedag-stats")
+    if path:
+        from codedag.ir import write_atomically
+
+        stats = {"verdict": migrator.verdict(), "functions": migrator.get_stats()}
+        write_atomically(Path(_own(config, path)), json.dumps(stats, indent=1).encode())
+
+
+def _own(config: pytest.Config, path: str) -> str:
+    """The file of this process: workers of pytest-xdist write beside the others."""
+    worker = getattr(config, "workerinput", {}).get("workerid")
+    return f"{path}.{worker}" if worker else path

@@ -1,0 +1,1 @@
+"""Measuring every operation on every processing unit that can run it, and what follows from the figures."""

@@ -1,0 +1,175 @@
+"""From measured cells to the cost table of a run: one row per operation and PU, the best variant that may be used."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from codedag.backends.registry import Equivalence
+from codedag.ir import Alternative, CostRow, CostTable, Graph, Machine, No, Op
+from codedag.ir.costs import Measured
+from codedag.profile.figures import Figures, are_tied
+from codedag.profile.model import CostModel, Point
+from codedag.profile.profiler import Contest
+from codedag.profile.roofline import roofline_of
+from codedag.profile.sample import Samples
+from codedag.profile.store import Cell
+from codedag.profile.variants import FRESH, ORIGINAL, REUSED, Variant
+
+NOT_REACHED = "it was not measured within the budget; run `codedag profile` again to go on"
+
+
+@dataclass(slots=True)
+class Tabulator:
+    """Makes the cost table of a run from what was measured, and from its trace where nothing was."""
+
+    graph: Graph
+    samples: Samples
+    contests: Mapping[str, Contest]
+    machine: Machine
+    pus: Collection[str]
+    allowed: Collection[Equivalence] = (Equivalence.EXACT,)
+    traced: CostTable | None = None
+
+    def table(self) -> CostTable:
+        """The cost table: every operation has a row for the program as written."""
+        rows = [row for op in self.graph.ops if op.kind not in ("region", "source") for row in self._rows(op)]
+        return CostTable(pus=["cpu", *sorted(set(self.pus) - {"cpu"})], rows=rows)
+
+    def _rows(self, op: Op) -> Iterator[CostRow]:
+        sample = self.samples.of(op)
+        if isinstance(sample, No):
+            yield self._traced(op, f"as traced: {sample.reason}")
+            yield from self._unsupported(op, sample.reason)
+            return
+        contest = self.contests[sample.key]
+        by_pu: defaultdict[str, dict[Variant, Cell]] = defaultdict(dict)
+        for variant, cell in contest.cells.items():
+            by_pu[variant.pu][variant] = cell
+        for pu, cells in by_pu.items():
+            yield self._row(op, pu, cells)
+
+    def _unsupported(self, op: Op, reason: str) -> Iterator[CostRow]:
+        """Rows of the other PUs that have something for this operation, which could not be tried."""
+        from codedag.profile.variants import variants_of
+
+        for variant in variants_of(op.name, frozenset(self.pus)):
+            if variant.pu != "cpu":
+                yield CostRow(op=op.id, pu=variant.pu, variant=variant.name, status="unsupported", reason=reason)
+
+    def _row(self, op: Op, pu: str, cells: Mapping[Variant, Cell]) -> CostRow:
+        usable = [
+            v
+            for v, cell in cells.items()
+            if cell.status == "ok" and v.buffers == FRESH and v.equivalence in self.allowed
+        ]
+        others = [self._alternative(op, v, cell) for v, cell in cells.items() if _is_told(v, cell)]
+        if not usable:
+            return self._nothing(op, pu, cells, others)
+        best = _best(usable, cells)
+        ties = [v.name for v in usable if v != best and are_tied(cells[best].batches, cells[v].batches)]
+        row = CostRow(
+            op=op.id, pu=pu, variant=best.name, status="ok", ties=ties or UNSET, traced_seconds=op.self_seconds,
+            alternatives=[each for v, each in others if v != best], **self._facts(op, best, cells[best]),
+        )  # fmt: skip
+        return self._of_several_shapes(op, best, row)
+
+    def _nothing(
+        self, op: Op, pu: str, cells: Mapping[Variant, Cell], others: Iterable[tuple[Variant, Alternative]]
+    ) -> CostRow:
+        """The row of a PU where nothing could be measured that may be used."""
+        first = next(
+            (v for v in cells if v.buffers == FRESH and (pu != "cpu" or v.name == ORIGINAL)), next(iter(cells))
+        )
+        reason = self._why_not(first, cells[first])
+        if pu == "cpu":
+            row = self._traced(op, f"as traced: {reason}")
+            return replace(row, alternatives=[each for v, each in others if v.name != ORIGINAL])
+        status = "failed" if cells[first].status == "failed" else "unsupported"
+        return CostRow(
+            op=op.id, pu=pu, variant=first.name, status=status, reason=reason,  # type: ignore[arg-type]
+            alternatives=[each for v, each in others if cells[v].status == "ok"],
+        )  # fmt: skip
+
+    def _why_not(self, variant: Variant, cell: Cell) -> str:
+        if cell.status == "ok":
+            return f"its results are {variant.equivalence.value}, which must be allowed (--allow)"
+        return cell.reason or NOT_REACHED
+
+    def _traced(self, op: Op, reason: str) -> CostRow:
+        """What the operation took in the traced run itself: the program as written needs no other proof."""
+        old = self.traced.row(op.id, "cpu") if self.traced is not None else None
+        known = old is not None and old.source in (UNSET, "traced")
+        return CostRow(
+            op=op.id, pu="cpu", variant=ORIGINAL, status="ok", seconds=op.self_seconds, reason=reason, source="traced",
+            low=old.low if old is not None and known else None, high=old.high if old is not None and known else None,
+            scratch_nbytes=op.peak_nbytes,
+        )  # fmt: skip
+
+    def _alternative(self, op: Op, variant: Variant, cell: Cell) -> tuple[Variant, Alternative]:
+        if cell.status == "ok":
+            return variant, Alternative(variant=variant.shown, status="ok", **self._facts(op, variant, cell))
+        status = "failed" if cell.status == "failed" else "unsupported"
+        reason = cell.reason or NOT_REACHED
+        return variant, Alternative(variant=variant.shown, status=status, reason=reason)  # type: ignore[arg-type]
+
+    def _facts(self, op: Op, variant: Variant, cell: Cell) -> dict[str, Any]:
+        """The measured fields that rows and alternatives share; seconds are sums over the calls of the op."""
+        figures = cell.batches.figures()
+        moved = int(cell.facts.get("moved_nbytes", 0))
+        work, peak = float(cell.facts.get("work_flop", 1.0)), int(cell.facts.get("peak_nbytes", 0))
+        pu = self.machine.pu(variant.pu)
+        return {
+            "seconds": figures.median * op.count, "low": figures.low * op.count, "high": figures.high * op.count,
+            "scratch_nbytes": max(0, peak - int(cell.facts.get("out_nbytes", 0))), "source": "measured",
+            "equivalence": variant.equivalence.value, "buffers": variant.buffers, "per_call": _measured(figures, peak),
+            "roofline": roofline_of(pu, figures.median, work, moved) or UNSET,
+        }  # fmt: skip
+
+    def _of_several_shapes(self, op: Op, best: Variant, row: CostRow) -> CostRow:
+        """The row of an op that sums up calls of many shapes: as its mean size is predicted from those captured."""
+        if "*" not in op.in_sig:
+            return row
+        cells = [self.contests[s.key].cells.get(best) for s in self.samples.at_site(op) if s.key in self.contests]
+        known = [cell for cell in cells if cell is not None and cell.status == "ok"]
+        made = [int(cell.facts["out_nbytes"]) for cell in known]
+        if len(set(made)) < 2 or not op.out_nbytes:
+            return replace(row, reason="measured on one of its many shapes")
+        points = [
+            Point(float(size), float(size), cell.batches.figures().median)
+            for size, cell in zip(made, known, strict=True)
+        ]
+        mean = op.out_nbytes / op.count
+        predicted = CostModel(points).at(mean, mean)
+        if isinstance(predicted, No):
+            return replace(row, reason=f"measured on one of its many shapes; for their mean, {predicted.reason}")
+        return replace(
+            row, source="predicted", seconds=predicted.seconds * op.count, low=predicted.low * op.count,
+            high=predicted.high * op.count, reason=f"predicted for the mean of its shapes from {len(known)} of them",
+        )  # fmt: skip
+
+
+def _is_told(variant: Variant, cell: Cell) -> bool:
+    """Whether an alternative says something: not that a function cannot be told where to put its result."""
+    return cell.status in ("ok", "failed") or (variant.name != ORIGINAL and variant.buffers != REUSED)
+
+
+def _best(usable: list[Variant], cells: Mapping[Variant, Cell]) -> Variant:
+    """The fastest one; the original where it ties with that."""
+    best = min(usable, key=lambda v: cells[v].batches.figures().median)
+    original = next((v for v in usable if v.name == ORIGINAL), None)
+    if original is not None and original != best and are_tied(cells[original].batches, cells[best].batches):
+        return original
+    return best
+
+
+def _measured(figures: Figures, peak: int) -> Measured:
+    return Measured(
+        best_seconds=figures.best, median_seconds=figures.median, low_seconds=figures.low, high_seconds=figures.high,
+        rounds=figures.rounds, clean=figures.clean, page_faults=figures.page_faults, peak_nbytes=peak,
+    )  # fmt: skip

@@ -1,0 +1,178 @@
+"""The measuring process of one PU: it is asked line by line in JSON to prepare a case, to time a batch, to forget it.
+
+    python -m codedag.profile.worker PU
+
+One process per PU stays alive over all cases, so that its libraries and caches are warm; a library that crashes or
+hangs costs one case.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from codedag.backends.proof import proven_here
+from codedag.backends.registry import Equivalence, Substitution, attempt
+from codedag.backends.same import same
+from codedag.instrument.guard import Failed
+from codedag.instrument.guard import attempt as guarded
+from codedag.ir.verdict import No
+from codedag.profile.case import Case, with_reused_buffer
+from codedag.profile.leaves import moved_nbytes, nbytes_of
+from codedag.profile.repeatable import function_of, repeatable
+from codedag.profile.roofline import work_of
+from codedag.profile.sample import Sample, read
+from codedag.profile.variants import ORIGINAL, REUSED, substitution_of
+
+Answer = dict[str, Any]
+PRIORITY = -10  # as `nice` counts; below 0 only for those who may
+
+
+class Unsupported(Exception):  # noqa: N818 - control flow inside one request
+    """This PU or variant does not take the call; nothing went wrong."""
+
+
+class Bench:
+    """The cases of one process, by the number that the asker gave them."""
+
+    def __init__(self, pu: str) -> None:
+        self.pu = pu
+        self._cases: dict[int, Case] = {}
+
+    def answer(self, request: dict[str, Any]) -> Answer:
+        """What comes of a request; never raises."""
+        done = guarded(self._do, request)
+        if isinstance(done, Failed):
+            return {"status": "failed", "reason": done.reason}
+        return done
+
+    def _do(self, request: dict[str, Any]) -> Answer:
+        number = int(request["case"])
+        if request["do"] == "prepare":
+            try:
+                return self._prepare(number, request)
+            except Unsupported as reason:
+                return {"status": "unsupported", "reason": str(reason)}
+        if request["do"] == "forget":
+            self._cases.pop(number, None)
+            gc.collect()
+            gc.freeze()  # the next time only what is new is looked at: with torch loaded, all of it takes 0.2 s
+            return {"status": "ok"}
+        batch = self._cases[number].batch()
+        return {"status": "ok", "seconds": batch.seconds, "page_faults": batch.page_faults, "clean": batch.clean}
+
+    def _prepare(self, number: int, request: dict[str, Any]) -> Answer:
+        sample = read(Path(request["sample"]))
+        if isinstance(sample, No):
+            raise Unsupported(sample.reason)
+        args, keywords = sample.call()
+        run, keywords = self._function(sample, request, args, keywords)
+        case = self._cases[number] = Case(run, args, keywords, waiting(self.pu))
+        return {
+            "status": "ok", "calls": case.calls, "in_nbytes": nbytes_of((args, keywords)),
+            "out_nbytes": nbytes_of(case.result),
+            "moved_nbytes": moved_nbytes(args, keywords, case.result),
+            "peak_nbytes": case.peak_nbytes(), "writes": case.writes,
+            "work_flop": work_of(sample.name, args, case.result),
+        }  # fmt: skip
+
+    def _function(
+        self, sample: Sample, request: dict[str, Any], args: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> tuple[Callable[..., Any], dict[str, Any]]:
+        original = function_of(sample.name)
+        if isinstance(original, No):
+            raise Unsupported(original.reason)
+        verdict = repeatable(sample.name, original, args, keywords)
+        if isinstance(verdict, No):
+            raise Unsupported(verdict.reason)
+        if request["variant"] != ORIGINAL:
+            return _substitute(sample, original, request["variant"], args, keywords), keywords
+        if request["buffers"] != REUSED:
+            return original, keywords
+        found = with_reused_buffer(original, args, keywords)
+        if found is None:
+            raise Unsupported("it cannot be told where to put its result")
+        return found
+
+
+def _substitute(
+    sample: Sample, original: Callable[..., Any], name: str, args: tuple[Any, ...], keywords: dict[str, Any]
+) -> Callable[..., Any]:
+    """The function that stands in, once it has taken this call and given the same result."""
+    found = substitution_of(sample.name, name)
+    if found is None:
+        raise Unsupported(f"there is no substitution {name}")
+    if found.original() is not original:
+        raise Unsupported(f"it stands in for another function than {sample.name} is here")
+    for verdict in (found.available(), found.accepts(args, keywords), proven_here(found)):
+        if isinstance(verdict, No):
+            raise Unsupported(verdict.reason)
+    _compare(found, sample, original)
+    return found.run
+
+
+def _compare(found: Substitution, sample: Sample, original: Callable[..., Any]) -> None:
+    """Raises if the substitute does something else with this very input."""
+    outcomes = []
+    for function in (original, found.run):
+        args, keywords = sample.call()
+        outcomes.append(attempt(function, *args, **keywords))
+    expected, got = outcomes
+    if expected.error is not None:
+        raise Unsupported(f"the original raises {expected.error!r} here")
+    if got.error is not None:
+        raise RuntimeError(f"the substitute raises {got.error!r}")
+    verdict = same(expected.value, got.value)
+    if isinstance(verdict, No) and found.equivalence is Equivalence.EXACT:
+        raise RuntimeError(f"the substitute differs from the original on this input: {verdict.reason}")
+
+
+def waiting(pu: str) -> Callable[[], Any] | None:
+    """What to call so that all work of an asynchronous PU is done; None for one that does it at once."""
+    head = pu.partition(":")[0]
+    if head not in ("cuda", "xpu", "mps"):
+        return None
+    import torch
+
+    return getattr(torch, head).synchronize  # type: ignore[no-any-return]
+
+
+def _end_with_parent() -> None:
+    """Makes the kernel end this process when the one that asks is gone, even if it hangs in a call."""
+    import ctypes
+    import signal
+
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG
+
+
+def _go_first() -> None:
+    """Asks to be let run before others, for the milliseconds that a batch takes; few users may ask for that."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
+    except OSError:
+        return
+
+
+def main() -> None:
+    """Answers requests until there are no more; what libraries print goes to stderr."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    if sys.platform == "linux":
+        _end_with_parent()
+    _go_first()
+    bench = Bench(sys.argv[1])
+    gc.disable()
+    for line in sys.stdin:
+        answers.write(json.dumps(bench.answer(json.loads(line))) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

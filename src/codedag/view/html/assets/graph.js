@@ -1,0 +1,282 @@
+// Graph: boxes of operations in frames of the user's functions; a click on a folded box opens it.
+
+const LOOK = { view: 0, colour: "time", after: false, search: "", chosen: null, x: 0, y: 0, zoom: 0 };
+const HEATS = [[0.2, "var(--heat4)", "from 20 %"], [0.08, "var(--heat3)", "from 8 %"], [0.02, "var(--heat2)", "from 2 %"], [0.005, "var(--heat1)", "from 0.5 %"], [0, "var(--heat0)", "less"]];
+
+function plannedSeconds() {
+  const found = new Map();
+  for (const [op, start, end] of (DATA.plan || {}).schedule || []) found.set(op, end - start);
+  return found;
+}
+
+function boxFacts(box, planned) {
+  const ops = (box.rows || []).map((at) => BY_ROW.get(at)).filter(Boolean);
+  const whole = ops.length === box.operations && ops.every((op) => planned.has(op.id) || !works(op));
+  const after = whole ? ops.reduce((sum, op) => sum + (planned.get(op.id) || 0), 0) : box.seconds;
+  const weight = new Map();
+  for (const op of ops) if (PLACED.has(op.id)) {
+    const { pu, variant } = PLACED.get(op.id), key = JSON.stringify([pu, variant]);
+    weight.set(key, (weight.get(key) || 0) + op.own + (asWritten(pu, variant) ? 0 : 1e-9));
+  }
+  const most = [...weight].sort((a, b) => b[1] - a[1])[0];
+  return { ops, after, placed: most ? JSON.parse(most[0]) : null };
+}
+
+function boxColour(box, known, totals) {
+  if (box.kind === "outside") return "var(--card)";
+  if (LOOK.colour === "time") {
+    const share = (LOOK.after ? known.after / totals.after : box.seconds / totals.before) || 0;
+    return HEATS.find(([least]) => share >= least)[1];
+  }
+  return LOOK.after && known.placed ? shadeOf(...known.placed) : "var(--plain)";
+}
+
+PAGES.push({ id: "graph", title: "Graph", full: true, show(page, rest) {
+  if (!DATA.views || !DATA.ops.id.length) return page.append(empty("No graph", DATA.ops ? "No operation on data was recorded." : missing("graph")));
+  const asked = rest.match(/^op\/(\d+)$/);
+  if (asked) goTo(Number(asked[1]));
+  if (LOOK.view >= DATA.views.length) LOOK.view = 0;
+  const canvas = el("div.canvas"), aside = el("aside.card", { "aria-live": "polite" });
+  const refresh = () => { page.replaceChildren(graphTools(refresh), graphLegend(), el("div.graph", null, canvas, aside)); drawView(canvas, aside, refresh); };
+  refresh();
+} });
+
+function goTo(id) {
+  const op = BY_ID.get(id);
+  if (!op) return;
+  LOOK.zoom = 0;
+  let best = -1, depth = -1;
+  DATA.views.forEach((view, at) => view.boxes.forEach((box, n) => {
+    if (!(box.rows || []).includes(op.row) || (at === 1 && view.parent < 0)) return;
+    let level = 0;
+    for (let up = view.parent; up >= 0; up = DATA.views[up].parent) level++;
+    if (level > depth) { depth = level; best = at; LOOK.chosen = n; }
+  }));
+  if (best >= 0) LOOK.view = best;
+}
+
+function press(words, on, act, title) { return el("button", { type: "button", "aria-pressed": String(on), onclick: act, title }, words); }
+
+function graphTools(refresh) {
+  const set = (change) => () => { Object.assign(LOOK, change); refresh(); };
+  const view = DATA.views[LOOK.view], crumbs = [];
+  for (let at = LOOK.view; at >= 0; at = DATA.views[at].parent) crumbs.unshift(at);
+  const plan = Boolean(DATA.plan);
+  return el("div.tools", null,
+    el("span.crumbs", { "aria-label": "where you are" }, crumbs.map((at, n) => [n ? "›" : null, el("button", { type: "button", disabled: at === LOOK.view, onclick: () => open(at, refresh) }, DATA.views[at].title || "whole program")])),
+    el("span.soft.small", null, `${many(view.operations, "operation")} in ${many(view.boxes.filter((b) => b.kind !== "outside").length, "box", "boxes")}, ${timeText(view.seconds)}, ${view.share}`),
+    DATA.views.length > 1 && DATA.views[1].parent < 0 && LOOK.view < 2 ? el("span.group", { role: "group", "aria-label": "detail" },
+      press("overview", LOOK.view === 0, () => open(0, refresh)), press("detailed", LOOK.view === 1, () => open(1, refresh))) : null,
+    el("span.group", { role: "group", "aria-label": "colour" }, press("colour: time", LOOK.colour === "time", set({ colour: "time" })), press("colour: PU / variant", LOOK.colour === "pu", set({ colour: "pu" }))),
+    el("span.group", { role: "group", "aria-label": "before or after the plan", title: plan ? "" : "there is no plan.json in this run" },
+      press("before", !LOOK.after, set({ after: false })), el("button", { type: "button", disabled: !plan, "aria-pressed": String(LOOK.after), onclick: set({ after: true }) }, "after")),
+    el("input", { type: "search", placeholder: "search operations, functions, files", "aria-label": "search", value: LOOK.search,
+      oninput: (event) => { LOOK.search = event.target.value; markHits(); listHits(refresh); } }),
+    el("span.group", { role: "group", "aria-label": "size" }, el("button", { type: "button", onclick: () => zoomBy(1.25), "aria-label": "larger" }, "+"),
+      el("button", { type: "button", onclick: () => zoomBy(0.8), "aria-label": "smaller" }, "−"), el("button", { type: "button", onclick: () => fit("all") }, "fit")));
+}
+
+function graphLegend() {
+  const line = (kind, words) => el("span", null, draw("svg", { width: 28, height: 8 }, draw(`g.l.${kind}`, null, draw("path.line", { d: "M0 4h26", "stroke-width": 2 }))), words);
+  let first;
+  if (LOOK.colour === "time") first = ["share of the time:", HEATS.slice().reverse().map(([, colour, words]) => el("span", null, el("i", { style: `background:${colour}` }), words))];
+  else {
+    const kinds = new Map([["as written", "var(--plain)"]]);
+    if (LOOK.after) for (const { pu, variant } of PLACED.values()) if (!asWritten(pu, variant)) kinds.set(`${puLabel(pu)} / ${variant}`, shadeOf(pu, variant));
+    first = ["runs as:", [...kinds].map(([words, colour]) => el("span", null, el("i", { style: `background:${colour}` }), words))];
+  }
+  return el("div.legend", null, first, line("flow", "data (wider: more bytes)"), line("anti", "order only"), line("carried", "to a later iteration or call"),
+    el("span", null, el("i", { style: "border-style:dashed;border-width:2px" }), LOOK.view === 1 && DATA.views[1].parent < 0 ? "folded (opens in the overview)" : "folded: click to open"), DATA.views[LOOK.view].notes.map((note) => el("span", null, note)));
+}
+
+function open(at, refresh) { Object.assign(LOOK, { view: at, chosen: null, zoom: 0 }); refresh(); }
+
+const LINKS = { f: "flow", a: "anti", c: "carried" };
+function linkTitle(view, kind, nbytes, source, target) {
+  const ends = `${view.boxes[source].words[0]} → ${view.boxes[target].words[0]}`;
+  return kind === "flow" ? `${ends}: ${sizeText(nbytes)}` : kind === "anti" ? `${ends}: must not write before the other has read` : `${ends}: feeds a later iteration, or a later run of that code`;
+}
+
+let VIEW = null; // what is on the screen now
+
+function drawView(canvas, aside, refresh) {
+  const view = DATA.views[LOOK.view], planned = plannedSeconds();
+  const totals = { before: DATA.whole.seconds, after: [...planned.values()].reduce((a, b) => a + b, 0) };
+  const known = view.boxes.map((box) => boxFacts(box, planned));
+  const layer = draw("g");
+  for (const [x, y, width, height, words, path, depth] of view.frames)
+    layer.append(draw("g", null, draw("title", null, path), draw("rect", { x, y, width, height, rx: 7, fill: `var(--frame${depth % 2})`, stroke: "var(--frame-line)" })));
+  const links = view.links.map(([path, head, letter, wide, nbytes, source, target]) => [path, head, LINKS[letter], wide, linkTitle(view, LINKS[letter], nbytes, source, target)]).map(([path, head, kind, wide, words]) => draw(`g.l.${kind}`, null, draw("title", null, words),
+    draw("path.line", { d: path, "stroke-width": wide, "stroke-opacity": kind === "flow" ? 0.75 : 1 }), draw("path.head", { d: head })));
+  layer.append(...links);
+  for (const [x, y, , , words] of view.frames) layer.append(draw("text.f", { x: x + 10, y: y + 17 }, words));
+  const boxes = view.boxes.map((box, at) => drawBox(box, known[at], totals, () => pick(at), at));
+  layer.append(...boxes, ...view.sizes.map(([x, y, words]) => draw("text.s", { x, y }, words)));
+  const svg = draw("svg", { role: "group", "aria-label": "dataflow graph", tabindex: 0 }, layer);
+  canvas.replaceChildren(svg);
+  VIEW = { view, known, links, boxes, layer, svg, aside, refresh };
+  function pick(at) {
+    const box = view.boxes[at];
+    if (box.opens >= 0) return open(box.opens, refresh);
+    if (box.kind === "outside") return view.parent >= 0 && open(view.parent, refresh);
+    LOOK.chosen = at;
+    choose();
+  }
+  moving(svg);
+  choose();
+  markHits();
+  if (LOOK.search) listHits(refresh);
+  requestAnimationFrame(() => fit(!LOOK.zoom));
+}
+
+function drawBox(box, known, totals, act, at) {
+  const [x, y, width, height] = box.at, folded = box.opens >= 0;
+  const words = [...box.words];
+  if (LOOK.after && box.kind === "place" && known.ops.length) {
+    const same = Math.abs(known.after - box.seconds) <= 1e-3 * box.seconds;
+    if (!same) words[1] = `${timeText(box.seconds)} → ${known.after ? timeText(known.after) : "in one"}`;
+  }
+  const kinds = [folded || box.kind === "small" ? "folded" : "", box.kind === "outside" ? "outside" : ""].filter(Boolean);
+  const label = `${words.join(", ")}${folded ? ", folded: opens" : ""}`;
+  return draw(["g", "b", ...kinds].join("."), { tabindex: 0, role: "button", "aria-label": label, "data-box": at,
+    onclick: (event) => { if (!event.currentTarget.ownerSVGElement.dataset.moved) act(); },
+    onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); act(); } } },
+  draw("title", null, boxTitle(box, known)),
+  folded && draw("rect", { x: x + 4, y: y + 4, width, height, rx: 4, fill: "var(--card)", stroke: "var(--frame-line)" }),
+  draw("rect.box", { x, y, width, height, rx: box.kind === "source" ? 18 : 4, fill: boxColour(box, known, totals) }),
+  draw("text.n", { x: x + 9, y: y + (box.kind === "outside" ? 21 : 19) }, words[0]),
+  words[1] && draw("text", { x: x + 9, y: y + 35 }, words[1]), words[2] && draw("text.q", { x: x + 9, y: y + 50 }, words[2]));
+}
+
+function boxTitle(box, known) {
+  if (box.kind === "outside") return `${box.words[0]}: outside this box`;
+  const lines = known.ops.slice(0, 10).map((op) => `${timeText(op.own)}  ${op.name}  ${op.file}:${op.line}`);
+  const head = box.opens >= 0 ? `${box.words[0]}: ${many(box.operations, "operation")}, ${timeText(box.seconds)}; click to open` : box.words[0];
+  return [head, ...lines].join("\n");
+}
+
+function choose() {
+  const { view, known, links, boxes, aside } = VIEW, at = LOOK.chosen;
+  boxes.forEach((box, n) => box.classList.toggle("on", n === at));
+  links.forEach((link, n) => link.classList.toggle("near", at !== null && (view.links[n][5] === at || view.links[n][6] === at)));
+  if (at === null || !view.boxes[at]) aside.replaceChildren(el("h2", null, view.title || "Whole program"),
+    el("p", null, "Click a box for its facts; a dashed box holds several operations and opens. Drag to move, wheel or +/− to zoom, Tab to walk from box to box."), ...hotList(view));
+  else aside.replaceChildren(...boxDetails(view.boxes[at], known[at]).flat(3));
+}
+
+function hotList(view) {
+  const hot = view.boxes.map((box, at) => [box, at]).filter(([box]) => box.kind !== "outside" && box.seconds > 0).sort((a, b) => b[0].seconds - a[0].seconds).slice(0, 12);
+  return [el("h3", null, "Hottest boxes here"), bars(hot.map(([box]) => ({ label: box.words[0], title: box.words[0], value: box.seconds, words: timeText(box.seconds), colour: "var(--heat3)" })))];
+}
+
+function boxDetails(box, known) {
+  const op = known.ops[0];
+  if (!op) return [el("h2", null, box.words[0]), el("p", null, `${many(box.operations, "operation")}, ${timeText(box.seconds)}. There are too many operations in this run to list these one by one.`)];
+  if (box.kind === "function" || box.kind === "small") return [el("h2", null, box.words[0]), el("p", null, `${many(box.operations, "operation")}, ${timeText(box.seconds)}; the overview opens it. The hottest in it:`),
+    el("ul", null, known.ops.slice().sort((a, b) => b.own - a.own).slice(0, 20).map((one) => el("li", null, opLink(one), ` ${timeText(one.own)}`)))];
+  const calls = known.ops.reduce((sum, one) => sum + one.calls, 0), own = known.ops.reduce((sum, one) => sum + one.own, 0);
+  return [el("h2.mono", null, op.name), facts([["where", `${op.file}:${op.line}`], ["in", op.context], ["kind", op.kind], ["calls", numberText(calls)],
+    ["own time", `${timeText(own)} (${shareText(own / (DATA.whole.seconds || 1))})`], ["each", timeText(own / Math.max(calls, 1))],
+    DATA.plan && ["after the plan", timeText(known.after)], ["bytes in / out", `${sizeText(known.ops.reduce((s, o) => s + o.in, 0))} / ${sizeText(known.ops.reduce((s, o) => s + o.out, 0))}`],
+    op.peak ? ["peak of one call", sizeText(op.peak)] : null]),
+  known.ops.slice(0, 6).map((one) => el("p.mono.small", null, `(${one.ins}) → ${one.outs || "()"}`)),
+  costTable(op), el("p", null, opLink(op, "in the table of operations"))];
+}
+
+function costTable(op) {
+  const rows = COSTS.get(op.id);
+  if (!rows) return el("p.soft", null, "No costs were measured for it.");
+  const placed = PLACED.get(op.id);
+  return [el("h3", null, "Measured costs"), table([{ name: "PU / variant" }, { name: "time", n: true }], rows.map((one) => row([
+    el("td", null, `${puLabel(one.pu)} / ${one.variant}`, placed && placed.pu === one.pu && placed.variant === one.variant ? el("span.chip.good", null, "planned") : null),
+    num(one.status === "ok" ? timeText(one.seconds) : one.status, one.status === "ok" ? interval(one) : one.reason)])))];
+}
+const interval = (one) => one.low === null || one.high === null ? "no interval" : `between ${timeText(one.low)} and ${timeText(one.high)}`;
+
+// ---- search
+
+function matches(op, words) { return `${op.name} ${op.short} ${op.file}:${op.line} ${op.context}`.toLowerCase().includes(words); }
+
+function markHits() {
+  const words = LOOK.search.trim().toLowerCase();
+  VIEW.boxes.forEach((shape, at) => {
+    const box = VIEW.view.boxes[at];
+    const hit = words && (VIEW.known[at].ops.some((op) => matches(op, words)) || box.words[0].toLowerCase().includes(words));
+    shape.classList.toggle("hit", Boolean(hit));
+    shape.classList.toggle("miss", Boolean(words) && !hit);
+  });
+}
+
+function listHits(refresh) {
+  const words = LOOK.search.trim().toLowerCase();
+  if (!words) return choose();
+  const found = OPS.filter((op) => matches(op, words)).sort((a, b) => b.own - a.own);
+  VIEW.aside.replaceChildren(el("h2", null, `${numberText(found.length)} found`), el("ul", null, found.slice(0, 60).map((op) => el("li", null,
+    el("a", { href: `#graph/op/${op.id}`, onclick: (event) => { event.preventDefault(); goTo(op.id); refresh(); } }, opLabel(op)), ` ${timeText(op.own)}`))),
+  found.length > 60 ? el("p.soft", null, `and ${found.length - 60} more`) : "");
+}
+
+// ---- moving about
+
+function place() { VIEW.layer.setAttribute("transform", `translate(${LOOK.x} ${LOOK.y}) scale(${LOOK.zoom})`); }
+
+function fit(anew) {
+  if (!anew) return place();
+  const { width, height } = VIEW.svg.getBoundingClientRect(), view = VIEW.view;
+  if (!width) return;
+  const all = Math.min((width - 30) / view.width, (height - 30) / view.height);
+  // A picture that would be too small to read starts at its top at a size that is; the button and "0" show all of it.
+  LOOK.zoom = Math.min(1.15, all >= 0.6 || anew === "all" ? Math.max(all, 0.04) : 0.76);
+  LOOK.x = Math.max(15, (width - view.width * LOOK.zoom) / 2);
+  if (view.width * LOOK.zoom > width - 30) LOOK.x = Math.min(15, width / 2 - middleOf(view) * LOOK.zoom);
+  LOOK.y = Math.max(15, (height - view.height * LOOK.zoom) / 2);
+  if (LOOK.chosen !== null && view.boxes[LOOK.chosen] && all < LOOK.zoom) {
+    const [x, y, w, h] = view.boxes[LOOK.chosen].at;
+    LOOK.x = width / 2 - (x + w / 2) * LOOK.zoom;
+    LOOK.y = height / 2 - (y + h / 2) * LOOK.zoom;
+  }
+  place();
+}
+
+// Where the boxes at the top are: a picture that is wider than the screen begins there.
+function middleOf(view) {
+  const first = view.boxes.filter((box) => box.at[1] < 300), some = first.length ? first : view.boxes;
+  return some.reduce((sum, box) => sum + box.at[0] + box.at[2] / 2, 0) / some.length;
+}
+
+function zoomBy(factor, x, y) {
+  const { width, height } = VIEW.svg.getBoundingClientRect();
+  const at = [x === undefined ? width / 2 : x, y === undefined ? height / 2 : y];
+  const next = Math.min(4, Math.max(0.04, LOOK.zoom * factor));
+  LOOK.x = at[0] - (at[0] - LOOK.x) * next / LOOK.zoom;
+  LOOK.y = at[1] - (at[1] - LOOK.y) * next / LOOK.zoom;
+  LOOK.zoom = next;
+  place();
+}
+
+function moving(svg) {
+  let from = null;
+  svg.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const { left, top } = svg.getBoundingClientRect();
+    if (event.ctrlKey || !event.shiftKey) zoomBy(Math.exp(-event.deltaY / 400), event.clientX - left, event.clientY - top);
+    else { LOOK.x -= event.deltaY; place(); }
+  }, { passive: false });
+  svg.addEventListener("pointerdown", (event) => { from = [event.clientX, event.clientY, LOOK.x, LOOK.y]; delete svg.dataset.moved; });
+  svg.addEventListener("pointermove", (event) => {
+    if (!from) return;
+    const [x, y] = [event.clientX - from[0], event.clientY - from[1]];
+    if (Math.abs(x) + Math.abs(y) > 4) { svg.dataset.moved = "yes"; svg.classList.add("drag"); }
+    LOOK.x = from[2] + x; LOOK.y = from[3] + y;
+    place();
+  });
+  for (const end of ["pointerup", "pointerleave"]) svg.addEventListener(end, () => { from = null; svg.classList.remove("drag"); });
+  svg.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] }[event.key];
+    if (step) { LOOK.x += step[0]; LOOK.y += step[1]; place(); event.preventDefault(); }
+    else if (event.key === "+" || event.key === "=") zoomBy(1.25);
+    else if (event.key === "-") zoomBy(0.8);
+    else if (event.key === "0") fit("all");
+    else if ((event.key === "Escape" || event.key === "Backspace") && VIEW.view.parent >= 0) open(VIEW.view.parent, VIEW.refresh);
+  });
+}

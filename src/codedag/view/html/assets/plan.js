@@ -1,0 +1,91 @@
+// Plan: every decision with its measured costs and its runner-up, and what another choice would bring, simulated here.
+
+const WHATIF = { choice: new Map(), off: new Set(), search: "", all: false, most: 150 };
+
+function costOf(id, pu, variant) { return (COSTS.get(id) || []).find((one) => one.pu === pu && one.variant === variant && one.status === "ok"); }
+
+function whatIfChoice() {
+  const choice = new Map(WHATIF.choice);
+  for (const at of WHATIF.off) for (const id of DATA.plan.moves[at].ops) {
+    const cost = costOf(id, "cpu", "original");
+    if (cost && !choice.has(id)) choice.set(id, { pu: "cpu", variant: "original", seconds: cost.seconds });
+  }
+  return choice;
+}
+
+function planCards(holder, instance) {
+  const plan = DATA.plan, gap = plan.lower_bound_seconds > 0 ? plan.makespan_seconds / plan.lower_bound_seconds - 1 : 0;
+  const replayed = instance && simulate(instance, null), choice = whatIfChoice(), changed = choice.size;
+  const what = instance && changed ? simulate(instance, choice) : null;
+  const other = what && !what.error ? what.makespan - replayed.makespan : 0;
+  holder.replaceChildren(
+    card("w4", "The plan", el("div.big", null, timeText(plan.makespan_seconds)), el("p", null, `simulated, against ${timeText(plan.baseline_seconds)} as written`, plan.makespan_seconds > 0 ? ` (${timesText(plan.baseline_seconds / plan.makespan_seconds)})` : ""),
+      el("p.soft.small", null, "Sums over the recorded calls.", plan.truncated ? " The search was cut short by its budget." : "")),
+    card("w4", "How much better could any plan be?", el("div.big", null, gap <= 1e-9 ? "not at all" : `at most ${shareText(gap / (1 + gap))}`), el("p", null, `no plan with these variants can take less than ${timeText(plan.lower_bound_seconds)}`),
+      replayed && !replayed.error && Math.abs(replayed.makespan - plan.makespan_seconds) > 1e-6 * plan.makespan_seconds + 1e-12 ? el("p.notice", null, `Replayed in this page the plan takes ${timeText(replayed.makespan)} when everything starts as early as its order lets it; plan.json states other times, as it does where it waits for memory.`) : null),
+    card("w4", "What if", el("div.big", { id: "whatif", "data-seconds": what && !what.error ? what.makespan : replayed ? replayed.makespan : "" }, !instance ? "not here" : what ? (what.error ? "impossible" : timeText(what.makespan)) : timeText(replayed.makespan)),
+      !instance ? el("p", null, whyNoWhatIf()) : what && what.error ? el("p", null, what.error) : what ? el("p", null, el(`span.delta.${other > 0 ? "up" : "down"}`, null, `${other > 0 ? "+" : "−"}${timeText(Math.abs(other))} (${other > 0 ? "+" : "−"}${shareText(Math.abs(other) / (replayed.makespan || 1))})`), ` with ${many(WHATIF.choice.size + WHATIF.off.size, "other choice")}`)
+        : el("p", null, "Choose another unit or variant below, or switch a change off, and see what the plan would take."),
+      changed ? el("button", { type: "button", onclick: () => { WHATIF.choice.clear(); WHATIF.off.clear(); show(true); } }, "back to the plan") : null));
+}
+
+const whyNoWhatIf = () => !DATA.edges ? `This run has more operations than the page re-evaluates; codedag explain ${DATA.path} OP answers for one.` : "The plan has no schedule that could be replayed.";
+
+function movesCard(instance, refresh) {
+  const moves = DATA.plan.moves;
+  if (!moves.length) return card("w12", "Changes", el("p", null, "The plan changes no code: every operation runs as written."));
+  return card("w12", "Changes to the program", table([{ name: "where" }, { name: "what" }, { name: "variant" }, { name: "class" }, { name: "as written", n: true }, { name: "planned", n: true }, { name: "gain", n: true }, { name: "what if" }], moves.map((move, at) => row([
+    code(`${move.file || ""}:${move.line || ""}${move.end_line && move.end_line !== move.line ? `–${move.end_line}` : ""}`), `${move.kind}: ${(move.chain || []).map((name) => name.split(".").pop()).join(" › ") || many(move.ops.length, "operation")}`,
+    move.variant || "", move.equivalence || "", num(timeText(move.baseline_seconds)), num(timeText(move.seconds)), num(move.gain_low === undefined ? "–" : `${timesText(move.gain_low)} – ${timesText(move.gain_high)}`),
+    el("label", null, el("input", { type: "checkbox", checked: !WHATIF.off.has(at), disabled: !instance, onchange: (event) => { if (event.target.checked) WHATIF.off.delete(at); else WHATIF.off.add(at); refresh(); } }), " apply")]))));
+}
+
+function decisionsCard(instance, refresh) {
+  const decided = new Map((DATA.plan.decisions || []).map((one) => [one.op, one])), incoming = new Map();
+  for (const copy of DATA.plan.transfers || []) incoming.set(copy.op, (incoming.get(copy.op) || 0) + copy.end - copy.start);
+  const holder = el("div");
+  const list = () => {
+    const words = WHATIF.search.trim().toLowerCase();
+    const ids = DATA.plan.placement.map(([op]) => op).filter((id) => { const op = BY_ID.get(id); return op && (!words || matches(op, words)) && (WHATIF.all || interesting(id, decided.get(id))); });
+    ids.sort((a, b) => BY_ID.get(b).own - BY_ID.get(a).own);
+    holder.replaceChildren(ids.length ? table([{ name: "operation" }, { name: "where" }, { name: "runs as" }, { name: "measured", n: true, title: "cost of the choice, with its interval" }, { name: "copies", n: true, title: "time to copy its result to other units" }, { name: "runner-up" }, { name: "its cost", n: true }, { name: "why" }, { name: "what if" }],
+      ids.slice(0, WHATIF.most).map((id) => decisionRow(id, decided.get(id), incoming.get(id), instance, refresh)))
+      : el("p.empty", null, words ? "Nothing matches." : "No operation had a choice: for all of them only the program as written was measured."),
+    ids.length > WHATIF.most ? el("button", { type: "button", onclick: () => { WHATIF.most *= 4; list(); } }, `show more (${numberText(ids.length - WHATIF.most)} left)`) : "");
+  };
+  list();
+  return card("w12", "Decisions", el("div.tools", null, el("input", { type: "search", placeholder: "search operations, functions, files", "aria-label": "search", value: WHATIF.search, oninput: (event) => { WHATIF.search = event.target.value; list(); } }),
+    el("label", null, el("input", { type: "checkbox", checked: WHATIF.all, onchange: (event) => { WHATIF.all = event.target.checked; list(); } }), " also operations without a choice")), holder);
+}
+
+function interesting(id, decision) {
+  const placed = PLACED.get(id);
+  return (COSTS.get(id) || []).length > 1 || (decision && decision.runner_up) || (placed && !asWritten(placed.pu, placed.variant));
+}
+
+function decisionRow(id, decision, copies, instance, refresh) {
+  const op = BY_ID.get(id), placed = PLACED.get(id), cost = costOf(id, placed.pu, placed.variant);
+  const second = decision && decision.runner_up ? decision.runner_up : "", slash = second.indexOf("/");
+  const after = second && costOf(id, second.slice(0, slash), second.slice(slash + 1));
+  const inMove = movesOf().has(id);
+  return row([el("span.name", { title: op.name }, op.short), opLink(op, where(op)), `${puLabel(placed.pu)} / ${placed.variant}`,
+    num(cost ? timeText(cost.seconds) : inMove ? "see the change" : "–", cost ? interval(cost) : ""), num(copies ? timeText(copies) : "none"), second || el("span.soft", null, "none"), num(after ? timeText(after.seconds) : "–", after ? interval(after) : ""),
+    decision ? decision.why : "", inMove ? el("span.soft", null, "with its change, above") : whatIfSelect(id, placed, instance, refresh)]);
+}
+
+function whatIfSelect(id, placed, instance, refresh) {
+  const options = (COSTS.get(id) || []).filter((one) => one.status === "ok" && instance && instance.pus.has(one.pu) && !(one.pu === placed.pu && one.variant === placed.variant));
+  if (!options.length || !instance) return el("span.soft", null, "no other");
+  const now = WHATIF.choice.get(id);
+  return el("select", { "aria-label": `what if op ${id} ran as`, "data-op": id, onchange: (event) => {
+    if (event.target.value === "") WHATIF.choice.delete(id); else { const one = options[Number(event.target.value)]; WHATIF.choice.set(id, { pu: one.pu, variant: one.variant, seconds: one.seconds }); }
+    refresh();
+  } }, el("option", { value: "" }, "as planned"), options.map((one, at) => el("option", { value: at, selected: Boolean(now && now.pu === one.pu && now.variant === one.variant) }, `${puLabel(one.pu)} / ${one.variant}: ${timeText(one.seconds)}`)));
+}
+
+PAGES.push({ id: "plan", title: "Plan", show(page) {
+  if (!DATA.plan || !DATA.ops) return page.append(empty("No plan", missing(DATA.plan ? "graph" : "plan")));
+  const instance = planInstance(), head = el("div.grid"), refresh = () => planCards(head, instance);
+  refresh();
+  page.append(head, el("div.grid", { style: "margin-top:14px" }, movesCard(instance, refresh), decisionsCard(instance, refresh)));
+} });

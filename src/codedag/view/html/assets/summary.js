@@ -1,0 +1,103 @@
+// Summary: what came out, whether it is the same, on what machine, and why, in one screen.
+
+function verdictCard(report) {
+  if (!report) return card("w4", "Gain", el("div.big", null, "not run"), el("p", null,
+    DATA.run && DATA.run.command === "trace" ? "This run only recorded the program; nothing was changed." : "This run has no report."),
+    el("p", null, code(`codedag run ${DATA.run ? DATA.run.argv.join(" ") : "SCRIPT"}`), " makes it faster and says by how much."));
+  if (!report.changes.length) return card("w4", "Gain", el("div.big", null, "nothing changed"),
+    el("p", null, report.declined.length ? "What was considered, and why it was left as it is, is on the page “Migration log”."
+      : "No operation with a proven faster variant was seen."));
+  const faster = report.gain >= 1;
+  return card("w4", "Gain", el(`div.big.${faster ? "good" : "bad"}`, null, timesText(report.gain)),
+    el("p", null, `${faster ? "faster" : "slower"} over the whole run, between ${timesText(report.gain_low)} and ${timesText(report.gain_high)}`),
+    el("p.soft.small", null, "An estimate: the time of the calls as written, measured side by side with the new ones, is set against the time of this run. ",
+      code("codedag compare"), " measures both programs."));
+}
+
+function equalityCard(report) {
+  if (!report) return card("w4", "Are the results the same?", el("p", null, "Nothing was changed, so there is nothing to compare."));
+  const proof = report.verdict;
+  if (!proof.checked) return card("w4", "Are the results the same?", el("div.big", null, "unchanged"), el("p", null, proof.how));
+  return card("w4", "Are the results the same?",
+    el(`div.big.${proof.identical ? "good" : "bad"}`, null, proof.identical ? "identical" : `${proof.mismatches} differed`),
+    el("p", null, `${numberText(proof.checked - proof.mismatches)} of ${numberText(proof.checked)} checked calls bit-equal`),
+    el("p.soft.small", null, proof.how));
+}
+
+function machineCard() {
+  const machine = DATA.machine, run = DATA.run || { versions: {} };
+  const units = machine ? machine.pus.map((pu) => el("li", null, el("b", null, puLabel(pu.name)), ` ${sizeText(pu.memory_nbytes)} of memory`)) : null;
+  return card("w4", "Machine", units ? el("ul", null, units) : missing("machine"),
+    facts([["system", run.versions.platform || "not recorded"], ["Python", run.versions.python || "not recorded"], ["CodeDAG", run.versions.codedag || DATA.codedag]]));
+}
+
+function whySentence() {
+  const hot = OPS.filter(works).sort((a, b) => b.own - a.own).slice(0, 3);
+  const total = DATA.whole.seconds || 1;
+  const named = hot.map((op) => `${op.short} at ${where(op)} (${shareText(op.own / total)})`).join(", ");
+  const words = [`Of ${timeText(DATA.whole.seconds)} in ${many(DATA.whole.operations, "recorded operation")}, most went to ${named}. `];
+  const change = DATA.report && [...DATA.report.changes].sort((a, b) => (b.baseline_seconds - b.seconds) - (a.baseline_seconds - a.seconds))[0];
+  if (change) words.push(`The gain comes mainly from ${change.where}: ${change.what}, ${change.reason}.`);
+  else if (DATA.report && DATA.report.declined.length) {
+    const first = DATA.report.declined[0];
+    words.push(`${first.what} at ${first.where} was left as it is: ${first.reason}.`);
+  }
+  return words.join("");
+}
+
+function timeBars(report) {
+  const lines = [];
+  if (report && report.baseline_seconds !== null && report.optimised_seconds !== null) {
+    const after = report.optimised_seconds;
+    lines.push({ label: "as written (estimated)", value: report.baseline_seconds, low: report.gain_low * after, high: report.gain_high * after,
+      words: timeText(report.baseline_seconds), colour: "var(--bar-before)", title: "the line at its end is the interval" });
+    lines.push({ label: "this run (measured)", value: after, words: timeText(after), colour: "var(--bar-after)" });
+  }
+  return lines;
+}
+
+function planBars(plan) {
+  return [
+    { label: "as written", value: plan.baseline_seconds, words: timeText(plan.baseline_seconds), colour: "var(--bar-before)" },
+    { label: "planned (simulated)", value: plan.makespan_seconds, words: timeText(plan.makespan_seconds), colour: "var(--bar-after)" },
+    { label: "no plan can be below", value: plan.lower_bound_seconds, words: timeText(plan.lower_bound_seconds), colour: "var(--line)" },
+  ];
+}
+
+function notices() {
+  const found = [], run = DATA.run;
+  if (run && run.status === "running" && !body.dataset.live)
+    found.push(el("p.notice", null, "The run did not get to its end: the program still runs, was killed, or the run could not be written. Shown is what was kept until then."));
+  if (run && run.status === "failed") found.push(el("p.notice", null, `The program itself ended with exit code ${run.exit_code}. What it did until then is shown.`));
+  if (run && run.status === "error") found.push(el("p.notice.bad", null, "CodeDAG failed in this run; see the notes on the page “Method”."));
+  if (DATA.recovered) found.push(el("p.notice", null, "There is no graph.json: the graph was put together from the records that the processes had written."));
+  for (const file of Object.values(DATA.files)) if (file.why) found.push(el("p.notice.bad", null, `${file.name} cannot be read: ${file.why}`));
+  return found;
+}
+
+function absentFiles() {
+  const absent = Object.entries(DATA.files).filter(([kind, file]) => file.nbytes === null && kind !== "run");
+  if (!absent.length) return null;
+  const use = { graph: "the graph and the operations", costs: "measured costs and gains per operation", machine: "processing units and links",
+    plan: "the plan and its timeline", report: "the verdict and the migration log", events: "the measured timeline and memory over time" };
+  return card("w12", "Not in this run", el("ul", null, absent.map(([kind, file]) => el("li", null, code(file.name), ` (${use[kind]}): `, code(file.made_by), " makes it"))));
+}
+
+PAGES.push({ id: "summary", title: "Summary", show(page) {
+  const report = DATA.report, lines = timeBars(report), plan = DATA.plan;
+  page.append(...notices(), el("div.grid", null, verdictCard(report), equalityCard(report), machineCard(),
+    lines.length && card(plan ? "w6" : "w12", "Time of the program", bars(lines)),
+    plan && card(lines.length ? "w6" : "w12", "Time of the recorded operations", bars(planBars(plan)),
+      el("p.soft.small", null, "Sums over the calls that were recorded. The plan's time is simulated from measured costs; the page “Plan” takes it apart.")),
+    DATA.ops && OPS.length ? card("w12", "Why", el("p", null, whySentence())) : null,
+    DATA.ops && OPS.length ? hottestCard() : card("w12", "Operations", DATA.ops ? el("p", null, "No operation on data was recorded. Either the program moves none, or all of it happens inside packages: codedag trace --drill PACKAGE looks into one.") : missing("graph")),
+    absentFiles()));
+} });
+
+function hottestCard() {
+  const total = DATA.whole.seconds || 1;
+  const hot = OPS.filter(works).sort((a, b) => b.own - a.own).slice(0, 10);
+  return card("w12", "Hottest operations", bars(hot.map((op) => ({ label: el("span", null, opLink(op)), title: `${op.name} ${op.file}:${op.line}`, value: op.own,
+    words: `${timeText(op.own)} · ${shareText(op.own / total)} · ${many(op.calls, "call")}`, colour: "var(--heat3)" }))),
+    el("p", null), el("a", { href: "#operations" }, `all ${numberText(DATA.whole.operations)} operations`), " · ", el("a", { href: "#graph" }, "the graph"));
+}

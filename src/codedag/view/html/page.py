@@ -1,0 +1,97 @@
+"""The page itself: style, script and facts in one file that asks nobody for anything."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from html import escape
+from pathlib import Path
+
+import msgspec
+
+from codedag.ir import Graph, RunDirectory, write_atomically
+from codedag.ir.columns import writable
+from codedag.view.html.facts import facts
+
+#: In this order: each may use what stands before it.
+SCRIPTS = (
+    "base.js",
+    "simulate.js",
+    "summary.js",
+    "graph.js",
+    "timeline.js",
+    "operations.js",
+    "plan.js",
+    "log.js",
+    "memory.js",
+    "method.js",
+    "start.js",
+)
+
+
+def write_page(run: RunDirectory, file: Path, recovered: Graph | None = None) -> int:
+    """Writes the page of a run and returns its size in bytes."""
+    made = page(run, recovered).encode()
+    write_atomically(file, made)
+    return len(made)
+
+
+def page(run: RunDirectory, recovered: Graph | None = None) -> str:
+    """The page of a run as HTML text."""
+    return document(data_of(run, recovered))
+
+
+def data_of(run: RunDirectory, recovered: Graph | None = None) -> str:
+    """The facts of a run as JSON text."""
+    found = facts(run, recovered)
+    try:
+        return msgspec.json.encode(found).decode()
+    except UnicodeEncodeError:  # odd file names: spelled out, as in the files of a run
+        return msgspec.json.encode(_spelled(found)).decode()
+
+
+def document(data: str, live: str = "") -> str:
+    """A page with this data; `live` is the address from which it asks for newer data, if any."""
+    script, style = assets()
+    # Only our own script may run, whatever the data says, and nothing may be loaded from anywhere.
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    connect = "connect-src 'self'; " if live else ""
+    policy = f"default-src 'none'; {connect}img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n<title>CodeDAG report</title>\n'
+        '<link rel="icon" href="data:,">\n'
+        f'<style>\n{style}</style>\n</head>\n<body data-live="{escape(live)}">\n'
+        '<noscript><p class="noscript">This report draws itself with a script that is inside this file. '
+        "Allow scripts for it, or use <code>codedag view RUN</code> in a terminal.</p></noscript>\n"
+        f'<script type="application/json" id="data">{_inert(data)}</script>\n'
+        f"<script>{script}</script>\n</body>\n</html>\n"
+    )
+
+
+def _inert(data: str) -> str:
+    """JSON that is the same as JSON and is nothing but text as HTML: no name in it can end the element."""
+    for raw in "<>&\u2028\u2029":
+        data = data.replace(raw, f"\\u{ord(raw):04x}")
+    return data
+
+
+@cache
+def assets() -> tuple[str, str]:
+    """The script and the style of the page."""
+    folder = Path(__file__).parent / "assets"
+    parts = [(folder / name).read_text(encoding="utf-8") for name in SCRIPTS]
+    return '"use strict";\n' + "".join(parts), (folder / "style.css").read_text(encoding="utf-8")
+
+
+def _spelled(value: object) -> object:
+    if isinstance(value, str):
+        return writable(value)
+    if isinstance(value, list):
+        return [_spelled(part) for part in value]
+    if isinstance(value, dict):
+        return {_spelled(key): _spelled(part) for key, part in value.items()}
+    return value

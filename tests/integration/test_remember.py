@@ -1,0 +1,90 @@
+"""`codedag run` keeps what is read and always done: the same results, whatever happens to files and values."""
+
+from __future__ import annotations
+
+import pytest
+
+from codedag.ir import load
+
+HEAD = """
+import hashlib, os, sys
+import cv2
+import numpy as np
+
+folder = sys.argv[1]
+rng = np.random.default_rng(3)
+paths = [os.path.join(folder, f"{i}.png") for i in range(40)]
+for i, path in enumerate(paths):
+    cv2.imwrite(path, rng.integers(0, 255, (220 + i % 3, 200, 3), dtype=np.uint8))
+    os.utime(path, (1e9, 1e9))
+import time; time.sleep(0.3)  # files that have just been written are not kept
+
+def shown(value):
+    return hashlib.sha256(np.ascontiguousarray(value).tobytes() + str(value.shape).encode()).hexdigest()[:12]
+"""
+LOOP = """
+for epoch in range(4):
+    for path in paths:
+        print(shown(prepare(path)))
+    between(epoch)
+"""
+PLAIN = """
+def prepare(path):
+    image = cv2.imread(path)
+    image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
+    return cv2.resize(image, (64, 64))
+def between(epoch): pass
+"""
+CHANGED_FILES = PLAIN.replace(
+    "pass",
+    """
+    for path in paths[::3]:
+        cv2.imwrite(path, rng.integers(0, 255, (200, 200, 3), dtype=np.uint8))""",
+)
+MUTATED = PLAIN.replace(
+    "return cv2.resize(image, (64, 64))", "image = cv2.resize(image, (64, 64)); image += 7; return image"
+)
+VARYING = PLAIN.replace("(64, 64)", "(int(rng.integers(40, 80)), 64)")
+MISSING = """
+def prepare(path):
+    image = cv2.imread(path)
+    try:
+        image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
+    except cv2.error as error:
+        return np.zeros(1)
+    return image
+def between(epoch):
+    if epoch == 1:
+        os.remove(paths[4]); os.remove(paths[9])
+"""
+LEAKED = """
+kept = []
+def prepare(path):
+    image = cv2.imread(path)
+    kept.append(image)
+    image[0] = len(kept)
+    return image
+def between(epoch):
+    print(sum(int(each.sum()) for each in kept))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "remembers"),
+    [
+        (PLAIN, True), (CHANGED_FILES, True), (MUTATED, True), (VARYING, True), (MISSING, True), (LEAKED, True),
+    ],
+    ids=["plain", "files change", "values change", "other sizes", "files vanish", "values are kept"],
+)  # fmt: skip
+def test_the_output_is_that_of_the_plain_program(plain, codedag, tmp_path, body, remembers):
+    script = tmp_path / "script.py"
+    script.write_text(HEAD + body + LOOP)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    expected = plain(script, tmp_path / "a")
+    got = codedag("run", "-o", tmp_path / "run", script, tmp_path / "b")
+    assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout)
+    run = load(tmp_path / "run")
+    assert run.report.verdict.identical
+    kept = [change for change in run.report.changes if change.kind == "remember"]
+    assert bool(kept) is remembers, run.report

@@ -1,0 +1,148 @@
+"""What counts as the same: output without its figures of time, and streams without what varies by itself."""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from codedag.experiment import child, equality
+from codedag.experiment.child import Ended, ProgramFailed
+from codedag.experiment.comparison import Comparison, Subject
+from codedag.experiment.equality import Same
+from codedag.experiment.ratio import Ratio, is_enough, ratio
+
+PLAIN = "loading 10 files\nepoch 0: loss 0.512345, 431 images/s\ndone in 3.2 s\n"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        PLAIN,
+        PLAIN.replace("431 images", "900 images"),
+        PLAIN.replace("3.2 s", "1.04 s"),
+        PLAIN.replace("431 images/s", "1,431.5 images/s"),
+    ],
+)
+def test_output_is_equal_apart_from_time(other):
+    found = equality.printed([PLAIN, PLAIN], [other])
+    assert found.equal is True
+    assert "2 varying or timed" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (PLAIN.replace("0.512345", "0.512346"), "line 2.*0.512346.*0.512345"),
+        (PLAIN.replace("10 files", "11 files"), "line 1"),
+        (PLAIN + "more\n", "4 lines against 3"),
+        (PLAIN.replace("done", "gone"), "line 3"),
+        (PLAIN.replace("0.512345", ""), "line 2"),
+        ("", "0 lines"),
+    ],
+)
+def test_output_that_differs_is_named(other, message):
+    found = equality.printed([PLAIN, PLAIN], [PLAIN, other])
+    assert found.equal is False
+    assert __import__("re").search(message, found.detail)
+
+
+def test_what_varies_by_itself_is_not_asked_of_the_others():
+    plain = ["pid 12, score 5\nid a\n", "pid 13, score 5\nid b\n"]
+    assert equality.printed(plain, ["pid 99, score 5\nid c\n"]).equal is True
+    assert equality.printed(plain, ["pid 99, score 6\nid c\n"]).equal is False
+    assert equality.printed(["a\n", "a\nb\n"], ["c\n"]).equal is None
+
+
+def test_streams():
+    def streams(*codes, kind="batch"):
+        return equality.read_streams([f"{kind}\t{code}\tTensor" for code in codes])
+
+    (same,) = equality.passed_around([streams("a", "b")] * 2, [streams("a", "b")])
+    assert (same.equal, same.compared) == (True, 2)
+    (moved,) = equality.passed_around([streams("a", "b")] * 2, [streams("a", "b"), streams("b", "a")])
+    assert (moved.equal, moved.detail) == (False, "number 1 of 2 differs")
+    (short,) = equality.passed_around([streams("a", "b")] * 2, [streams("a")])
+    assert (short.equal, short.detail) == (False, "1 against 2")
+    (unseeded,) = equality.passed_around([streams("a"), streams("c")], [streams("d")])
+    assert unseeded.equal is None
+    assert "seed it" in unseeded.detail
+    (extra,) = equality.passed_around([{}, {}], [streams("a", kind="loss")])
+    assert extra.equal is False
+
+
+def test_exit_codes():
+    assert equality.exit_codes([0, 0], [0, 0]).equal is True
+    assert equality.exit_codes([0, 0], [0, 1]).equal is False
+
+
+def test_the_ratio_is_the_middle_of_the_rounds():
+    found = ratio([2.0, 4.0, 8.0], [1.0, 2.0, 4.0])
+    assert (found.middle, found.low, found.high) == pytest.approx((2.0, 2.0, 2.0))
+    assert found.verdict == "faster"
+    assert ratio([1.0, 1.1], [1.1, 1.0]).verdict == "no difference"
+    assert ratio([1.0, 1.01, 1.0], [2.0, 2.0, 2.01]).verdict == "slower"
+    assert ratio([1.0], [2.0]) == Ratio(0.5, 0.0, math.inf)
+
+
+def test_the_interval_holds_the_truth_as_often_as_it_says(seed):
+    """Rounds of a program that is 1.2 times faster on a noisy machine: 95 % of the intervals hold 1.2."""
+    draw = random.Random(seed)
+    held = 0
+    for _ in range(2000):
+        plain = [draw.lognormvariate(0, 0.2) for _ in range(6)]
+        other = [each / 1.2 * draw.lognormvariate(0, 0.1) for each in plain]
+        found = ratio(plain, other)
+        held += found.low <= 1.2 <= found.high
+    assert 0.93 < held / 2000 < 0.97
+
+
+@pytest.mark.parametrize(
+    ("equal", "optimised", "code"),
+    [(True, 1.0, 0), (None, 1.0, 0), (True, 0.2, 0), (True, 5.0, 3), (False, 5.0, 1), (False, 0.2, 1)],
+)
+def test_the_exit_code_is_the_verdict(equal, optimised, code):
+    found = Comparison(Subject(("x.py",), Path()), seed=0)
+    found.plain = [Ended(0, 1.0 + n / 100, 1.0, "", "") for n in range(5)]
+    found.optimised = [Ended(0, optimised * (1.0 + (4 - n) / 100), 1.0, "", "") for n in range(5)]
+    found.same = [Same("stdout", equal, 1), Same("exit code", True, 1)]
+    assert found.exit_code == found.facts()["exit_code"] == code
+    assert found.is_identical is (equal is not False)
+    assert found.wall.verdict == {1.0: "no difference", 0.2: "faster", 5.0: "slower"}[optimised]
+
+
+def test_rounds_end_when_they_tell_little_more():
+    steady = [1.0, 1.001, 0.999, 1.0, 1.0]
+    assert is_enough(steady, steady)
+    assert is_enough([2 * each for each in steady], steady)
+    assert not is_enough([1.0, 2.0, 0.5, 1.5, 0.7], steady)
+
+
+def test_a_child_is_followed_to_its_end(tmp_path):
+    code = "import sys, os; print(os.environ['A'], os.getcwd()); sys.stderr.write('x' * 9000 + 'last'); sys.exit(7)"
+    ended = child.run([sys.executable, "-c", code], tmp_path, {"A": "1"})
+    assert (ended.code, ended.output) == (7, f"1 {tmp_path}\n")
+    assert ended.last_words.endswith("last")
+    assert ended.seconds > 0
+    assert ended.cpu_seconds > 0
+    assert 1 << 20 < ended.peak_nbytes < 1 << 30
+
+
+def test_a_child_that_does_not_end_is_ended_with_its_children(tmp_path):
+    code = (
+        "import subprocess, sys, pathlib, time; "
+        "p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
+        "pathlib.Path('pid').write_text(str(p.pid)); time.sleep(600)"
+    )
+    with pytest.raises(ProgramFailed, match=r"within 1.5 s"):
+        child.run([sys.executable, "-c", code], tmp_path, {}, timeout=1.5)
+    process = Path("/proc") / (tmp_path / "pid").read_text()
+    for _ in range(100):
+        if not process.exists() or " Z " in (process / "stat").read_text():
+            return
+        time.sleep(0.02)
+    pytest.fail("the child of the child still runs")
