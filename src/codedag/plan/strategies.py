@@ -15,7 +15,7 @@ from typing import NamedTuple
 from codedag.plan.engine import Model
 from codedag.plan.problem import NEVER, Problem, floats, ints, ticks
 
-MEAN, LEAST, MOST = 0, 1, 2
+MEAN, LEAST, MOST, LEVELS = 0, 1, 2, 3
 #: Rounds of the search for prices; the bound is within 1e-3 of the linear program's by then.
 PRICE_ROUNDS = 200
 
@@ -71,7 +71,9 @@ class Context:
         return len(self.priced[1]) // 8
 
     def order(self, rank: int, copying: float) -> bytes:
-        """The ops by falling upward rank."""
+        """The ops by falling upward rank, or level after level."""
+        if rank == LEVELS:  # the model's own order; within a level it mixes ops of all kinds
+            return array("i", range(self.problem.n)).tobytes()
         key = (rank, copying)
         if key not in self._orders:
             self._orders[key] = self.model.sorted(self.model.rank(rank, copying), -1)
@@ -136,6 +138,11 @@ PRICES = tuple(
     )
     for rank, copying in ((LEAST, 1.0), (MEAN, 0.0), (MEAN, 1.0), (LEAST, 0.0))
 )  # fmt: skip
+# Wide layers of unlike ops are balanced best when they come mixed.
+MIXED = tuple(
+    Recipe(f"levels {ahead}/{price}", LEVELS, ahead=ahead, price=price)
+    for price, ahead in ((16.0, 0.0), (4.0, 0.5), (1.0, 1.0), (4.0, 0.0))
+)
 DEPTHS = tuple(
     Recipe(f"peft {rank}/{weight} without copies", rank, 0.0, weight)
     for weight in (0.0, 0.5, 1.0)
@@ -165,7 +172,7 @@ def drawn(numbers: Random) -> Recipe:
     """A recipe by lot: no mix of weights is the best for every graph."""
     price, copies = 2 ** numbers.uniform(-1, 4.5), 2 ** numbers.uniform(-3, 1.5)
     return Recipe(
-        "list by lot", numbers.choice((MEAN, LEAST, MOST)), numbers.choice((0.0, 0.3, 1.0, 3.0)),
+        "list by lot", numbers.choice((MEAN, LEAST, MOST, LEVELS)), numbers.choice((0.0, 0.3, 1.0, 3.0)),
         numbers.choice((0.0, numbers.uniform(0, 1.2))), numbers.choice((0.0, price)),
         copies=numbers.choice((0.0, copies)),
     )  # fmt: skip
@@ -209,11 +216,11 @@ SMALL, MIDDLE, LARGE, ANY = 3_000, 30_000, 300_000, 1 << 31
 STRATEGIES: tuple[Rule, ...] = (
     Rule(stay, ANY),
     Rule(single, ANY),
-    Rule(_recipes(HEFT[:1], REPLAYED[:1], PRICES[:1], PRICES[7:8], PRICES[9:10]), ANY),
-    Rule(_recipes(REPLAYED[7:8], PRICES[1:5], PRICES[15:16]), LARGE),
+    Rule(_recipes(HEFT[:1], REPLAYED[:1], MIXED[:1], PRICES[:1], PRICES[7:8]), ANY),
+    Rule(_recipes(REPLAYED[7:8], MIXED[1:2], PRICES[1:4], PRICES[15:16]), LARGE),
     Rule(cpop, MIDDLE),
     Rule(_recipes(LINKS[:2]), MIDDLE),
-    Rule(_recipes(HEFT[1:], REPLAYED[1:7], REPLAYED[8:], PEFT, PRICES[5:7], PRICES[8:9], PRICES[10:15]), MIDDLE),
+    Rule(_recipes(HEFT[1:], REPLAYED[1:7], REPLAYED[8:], PEFT, MIXED[2:], PRICES[4:7], PRICES[8:15]), MIDDLE),
     Rule(_recipes(DEPTHS, PRICES[16:], LINKS[2:]), SMALL),
 )
 
