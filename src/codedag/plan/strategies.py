@@ -72,8 +72,8 @@ class Context:
 
     def order(self, rank: int, copying: float) -> bytes:
         """The ops by falling upward rank, or level after level."""
-        if rank == LEVELS:  # the model's own order; within a level it mixes ops of all kinds
-            return array("i", range(self.problem.n)).tobytes()
+        if rank == LEVELS:
+            return self.model.mixed()
         key = (rank, copying)
         if key not in self._orders:
             self._orders[key] = self.model.sorted(self.model.rank(rank, copying), -1)
