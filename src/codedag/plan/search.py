@@ -115,8 +115,9 @@ def solved(context: Context, found: Found, budget: float, seed: int) -> None:
     """The constraint solver's plan and bound, where it is installed and the graph small enough."""
     if context.problem.n > exact.LARGEST or found.best.makespan <= found.bound or not exact.available():
         return
-    candidate, bound = exact.polish(context, found.best, budget, seed)
+    candidate, bound, late = exact.polish(context, found.best, budget, seed)
     found.offer(candidate)
+    found.truncated |= late
     found.bound = max(found.bound, bound)
 
 
