@@ -82,7 +82,9 @@ def steps_per_second(problem: Problem) -> float:
 Progress = Callable[[float], None]
 
 
-def search(context: Context, budget: float, seed: int = 0, progress: Progress | None = None) -> Found | None:
+def search(
+    context: Context, budget: float, seed: int = 0, progress: Progress | None = None, *, solver: bool = True
+) -> Found | None:
     """The best plan within the budget, or None if no strategy gives a plan that can run."""
     clock = Clock.of(context.problem, budget)
     first = candidates(context)
@@ -97,7 +99,8 @@ def search(context: Context, budget: float, seed: int = 0, progress: Progress | 
     structures(context, found)
     if budget > 0:
         stages(context, found, clock, seed, progress)
-        solved(context, found, budget, seed)
+        if solver:
+            solved(context, found, budget, seed)
     return found
 
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from random import Random
 from typing import NamedTuple
 
+from codedag.plan.chain import switches
 from codedag.plan.engine import Model
 from codedag.plan.problem import NEVER, Problem, floats, ints, ticks
 
@@ -205,6 +206,25 @@ def _critical_path(model: Model, rank: array[int]) -> list[int]:
     return path
 
 
+def chain(context: Context) -> Iterator[Candidate]:
+    """The exact placement of a graph that is one chain of values: nothing overlaps, so only switches matter."""
+    problem, n, k = context.problem, context.problem.n, context.problem.k
+    if k < 2 or not _is_chain(context.model, n):
+        return
+
+    def switch(step: int, src: int, dst: int) -> float:
+        return problem.copy_seconds(problem.rows[step], src, dst)
+
+    total, place = switches([problem.seconds[row * k : row * k + k] for row in problem.rows], switch)
+    if total < float("inf"):
+        yield context.judged("chain", array("i", place).tobytes(), array("i", range(n)).tobytes())
+
+
+def _is_chain(model: Model, n: int) -> bool:
+    at, mid, pred = (ints(part) for part in model.edges[:3])
+    return at[n] == n - 1 and all(mid[v] == v and pred[v - 1] == v - 1 for v in range(1, n))
+
+
 class Rule(NamedTuple):
     """A strategy and the largest graph that it runs on."""
 
@@ -216,6 +236,7 @@ SMALL, MIDDLE, LARGE, ANY = 3_000, 30_000, 300_000, 1 << 31
 STRATEGIES: tuple[Rule, ...] = (
     Rule(stay, ANY),
     Rule(single, ANY),
+    Rule(chain, MIDDLE),
     Rule(_recipes(HEFT[:1], REPLAYED[:1], MIXED[:1], PRICES[:1], PRICES[7:8]), ANY),
     Rule(_recipes(REPLAYED[7:8], MIXED[1:2], PRICES[1:4], PRICES[15:16]), LARGE),
     Rule(cpop, MIDDLE),

@@ -140,3 +140,34 @@ def test_a_cost_table_and_its_columns_give_the_same_plan():
     graph, costs, machine = objects(random_instance(8, 30))
     assert isinstance(costs, CostTable)
     assert make_plan(graph, costs, machine, budget=0) == make_plan(graph, CostColumns.of(costs), machine, budget=0)
+
+
+def test_a_chain_is_placed_exactly():
+    from itertools import pairwise, product
+
+    for number in range(8):
+        r = random.Random(number)
+        n, names = 7, ["cpu", "gpu", "npu"]
+        costs = {name: [r.random() for _ in range(n)] for name in names}
+        made = instance([r.randint(0, 3) for _ in range(n)], [(i, i + 1) for i in range(n - 1)], costs)
+        sizes = [op["out_nbytes"] for op in made["graph"]["ops"]]
+
+        def total(path, costs=costs, sizes=sizes):
+            copies = sum(sizes[i] for i, (a, b) in enumerate(pairwise(path)) if a != b)
+            return sum(costs[name][i] for i, name in enumerate(path)) + copies
+
+        plan = make_plan(*objects(made), budget=0)
+        assert plan.makespan_seconds == pytest.approx(min(total(path) for path in product(names, repeat=n)))
+
+
+def test_segments_and_front_are_in_the_plan():
+    made = random_instance(21, 40)
+    plan = solve(Problem(*objects(made)), budget=0, front=True).plan()
+    assert sorted(op for one in plan.segments for op in one.ops) == sorted(row.op for row in plan.placement)
+    where = {row.op: row.pu for row in plan.placement}
+    assert all({where[op] for op in one.ops} == {one.pu} for one in plan.segments)
+    assert plan.front[0].makespan_seconds <= plan.makespan_seconds * (1 + 1e-9)
+    times, peaks = [one.makespan_seconds for one in plan.front], [one.peak_nbytes for one in plan.front]
+    assert times == sorted(times)
+    assert peaks == sorted(peaks, reverse=True)
+    assert len(set(peaks)) == len(peaks)

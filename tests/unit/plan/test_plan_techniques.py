@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from itertools import combinations, pairwise, product
+from pathlib import Path
 
 import pytest
 
@@ -134,3 +136,11 @@ def test_refinement_never_raises_its_objective_and_counts_what_it_says(seed):
     assert sorted(set(parts.part)) == [0, 1, 2, 3]
     for number, centre in enumerate(parts.centres):
         assert parts.part[centre] == number
+
+
+def test_the_page_about_planning_runs():
+    page = (Path(__file__).parents[3] / "docs" / "planning.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    assert blocks
+    for block in blocks:
+        exec(block, {})
