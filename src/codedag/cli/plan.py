@@ -130,10 +130,13 @@ def _facts(solution: Solution, place: Path) -> dict[str, object]:
 def _lines(solution: Solution, facts: dict[str, object]) -> list[str]:
     makespan, bound, before = solution.table.makespan, solution.lower_bound, solution.baseline_seconds
     gap = f"{makespan / bound - 1:.1%} above the bound {bound:.6g} s" if bound > 0 else "no bound"
-    gain = f"{before / makespan:.2f}x faster than {solution.baseline}" if makespan > 0 else "nothing to do"
+    if solution.strategy == solution.baseline:
+        gain = "nothing that was found is faster than"
+    else:
+        gain = f"{before / makespan:.2f} times as fast as" if makespan > 0 else "against"
     counts: dict[str, int] = facts["ops_per_pu"]  # type: ignore[assignment]
     lines = [
-        f"{solution.problem.n} operations in {makespan:.6g} s ({gap}), {gain} ({before:.6g} s)",
+        f"{solution.problem.n} operations in {makespan:.6g} s ({gap}), {gain} {solution.baseline} ({before:.6g} s)",
         f"strategy: {solution.strategy}; {facts['transfers']} transfers; "
         + ", ".join(f"{count} on {name}" for name, count in counts.items() if count),
     ]

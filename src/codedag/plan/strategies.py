@@ -125,29 +125,23 @@ REPLAYED = tuple(
     for word, rank in (("mean", MEAN), ("least", LEAST), ("most", MOST))
 )
 PEFT = tuple(Recipe(f"peft {rank}/{weight}", rank, ahead=weight) for weight in (1.0, 0.5) for rank in (MEAN, LEAST))
-# A copy also costs those who wait for the link behind it.
-LINKS = tuple(
-    Recipe(f"links {rank}/{copying}/{ahead}/{price}/{copies}", rank, copying, ahead, price, copies=copies)
-    for copies, ahead, price in ((1.0, 1.0, 4.0), (0.5, 0.5, 1.0), (0.25, 1.0, 0.0), (0.1, 0.5, 1.0))
-    for rank, copying in ((LEAST, 1.0), (MEAN, 0.0))
-)
-# Ordered by how often each wins (bench/planner.py), since large graphs have time for a few only.
-PRICES = tuple(
-    Recipe(f"price {rank}/{copying}/{ahead}/{price}", rank, copying, ahead, price)
-    for price, ahead in (
-        (1.0, 1.0), (4.0, 0.5), (16.0, 0.0), (4.0, 1.0), (1.0, 0.5), (16.0, 1.0), (4.0, 0.0), (16.0, 0.5), (1.0, 0.0),
-    )
-    for rank, copying in ((LEAST, 1.0), (MEAN, 0.0), (MEAN, 1.0), (LEAST, 0.0))
+# Lists guided by the prices of busy PUs and links: rank, copies in it, look-ahead, price of PUs, price of links.
+# No mix is the best for every graph; these cover each other's weak spots, in the order in which each adds most.
+_GUIDED = (
+    (LEAST, 1.0, 1.0, 1.0, 0.25), (LEAST, 0.0, 0.5, 4.0, 0.1), (LEVELS, 0.0, 0.0, 16.0, 0.0),
+    (MOST, 1.0, 1.0, 4.0, 2.0), (MEAN, 0.0, 0.0, 16.0, 2.0), (MOST, 1.0, 1.0, 0.0, 0.1), (MEAN, 1.0, 0.5, 1.0, 2.0),
+    (LEAST, 1.0, 0.0, 16.0, 0.25), (LEAST, 1.0, 1.0, 1.0, 0.5), (MEAN, 0.0, 0.5, 4.0, 0.25),
+    (MOST, 1.0, 1.0, 16.0, 2.0), (LEAST, 0.0, 0.5, 0.0, 0.0), (LEAST, 1.0, 0.5, 4.0, 0.5),
+    (LEVELS, 0.0, 0.5, 4.0, 0.0), (LEAST, 1.0, 0.0, 4.0, 0.5), (MEAN, 0.0, 1.0, 16.0, 2.0),
+    (LEAST, 0.0, 0.0, 1.0, 0.0), (MEAN, 0.0, 0.0, 0.0, 0.1), (MEAN, 1.0, 1.0, 4.0, 0.5), (LEAST, 1.0, 0.0, 4.0, 0.0),
+    (LEAST, 1.0, 1.0, 4.0, 1.0), (LEAST, 0.0, 1.0, 1.0, 1.0), (MEAN, 1.0, 1.0, 16.0, 1.0),
+    (LEVELS, 0.0, 0.5, 16.0, 1.0), (LEAST, 0.0, 0.5, 1.0, 0.25), (MEAN, 0.0, 1.0, 0.0, 0.5),
+    (LEAST, 0.0, 1.0, 1.0, 0.1), (MEAN, 1.0, 0.0, 16.0, 0.1), (LEAST, 1.0, 1.0, 4.0, 0.0),
+    (LEAST, 0.0, 0.5, 4.0, 0.0), (MEAN, 1.0, 0.5, 1.0, 0.0), (MEAN, 0.0, 1.0, 4.0, 0.0),
 )  # fmt: skip
-# Wide layers of unlike ops are balanced best when they come mixed.
-MIXED = tuple(
-    Recipe(f"levels {ahead}/{price}", LEVELS, ahead=ahead, price=price)
-    for price, ahead in ((16.0, 0.0), (4.0, 0.5), (1.0, 1.0), (4.0, 0.0))
-)
-DEPTHS = tuple(
-    Recipe(f"peft {rank}/{weight} without copies", rank, 0.0, weight)
-    for weight in (0.0, 0.5, 1.0)
-    for rank in (MEAN, LEAST)
+PRICES = tuple(
+    Recipe(f"price {'/'.join(map(str, one))}", rank=one[0], copying=one[1], ahead=one[2], price=one[3], copies=one[4])
+    for one in _GUIDED
 )
 
 
@@ -233,16 +227,21 @@ class Rule(NamedTuple):
 
 
 SMALL, MIDDLE, LARGE, ANY = 3_000, 30_000, 300_000, 1 << 31
+
+
+def _some(*numbers: int) -> tuple[Recipe, ...]:
+    return tuple(PRICES[number] for number in numbers)
+
+
 STRATEGIES: tuple[Rule, ...] = (
     Rule(stay, ANY),
     Rule(single, ANY),
     Rule(chain, MIDDLE),
-    Rule(_recipes(HEFT[:1], REPLAYED[:1], MIXED[:1], PRICES[:1], PRICES[7:8]), ANY),
-    Rule(_recipes(REPLAYED[7:8], MIXED[1:2], PRICES[1:4], PRICES[15:16]), LARGE),
+    Rule(_recipes(HEFT[:1], REPLAYED[:1], _some(0, 1, 23)), ANY),
+    Rule(_recipes(REPLAYED[7:8], _some(2, 13, 18, 29)), LARGE),
     Rule(cpop, MIDDLE),
-    Rule(_recipes(LINKS[:2]), MIDDLE),
-    Rule(_recipes(HEFT[1:], REPLAYED[1:7], REPLAYED[8:], PEFT, MIXED[2:], PRICES[4:7], PRICES[8:15]), MIDDLE),
-    Rule(_recipes(DEPTHS, PRICES[16:], LINKS[2:]), SMALL),
+    Rule(_recipes(HEFT[1:], REPLAYED[1:7], REPLAYED[8:], PEFT, PRICES[3:13], _some(14, 15)), MIDDLE),
+    Rule(_recipes(_some(16, 17), PRICES[19:23], PRICES[24:29], PRICES[30:]), SMALL),
 )
 
 
