@@ -211,6 +211,7 @@ def test_both_modes_run_here_and_are_shown_beside_each_other(small):
     done = _codedag("run", "optimization", small.path, "--no-install", cwd=small.path.parent)
     assert "optimization" in done.stdout
     assert "nothing was changed" in done.stderr  # it ran under `codedag run`
+    assert (small.path / "results" / "run" / "report.json").is_file()
     found = json.loads(_codedag("report", "--json", cwd=small.path).stdout)
     assert found["same"] == {"losses": True, "accuracies": True}
     assert found["figures"]["final loss"]["baseline"] == found["figures"]["final loss"]["optimization"]

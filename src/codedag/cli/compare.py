@@ -93,6 +93,7 @@ def _lines(found: Comparison) -> list[str]:
         f"CPU time: {found.cpu}; peak memory {peaks[0]} plain, {peaks[1]} optimised",
         f"results: {'identical' if found.is_identical else 'DIFFERENT'} in all that can be compared",
         *(f"  {each.what}: {kinds[each.equal]}{_counted(each.compared, each.detail)}" for each in found.same),
+        *([f"the last optimised run's own estimate: {found.estimate}"] if found.estimate else []),
         *(f"changed: {change['where']} {change['what']}" for change in found.changes),
         *(f"note: {note}" for note in found.notes),
         f"next: codedag run {join(found.subject.argv)}",

@@ -55,6 +55,7 @@ class Comparison:
     optimised: list[Ended] = field(default_factory=list)
     same: list[Same] = field(default_factory=list)
     changes: list[dict[str, Any]] = field(default_factory=list)
+    estimate: Ratio | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -102,6 +103,7 @@ class Comparison:
             "peak_nbytes": {name: max(run.peak_nbytes for run in runs) for name, runs in self._runs()},
             "cpu_seconds": {name: [run.cpu_seconds for run in runs] for name, runs in self._runs()},
             "changes": self.changes,
+            "estimate": asdict(self.estimate) if self.estimate else None,
             "versions": {"codedag": __version__, "python": platform.python_version(), "platform": platform.platform()},
             "cpus": os.cpu_count(),
             "notes": self.notes,
@@ -170,6 +172,7 @@ def compare(
         bench = Bench(subject, Path(folder))
         _look(bench, found, step, rounds or MOST_ROUNDS)
         _time(bench, found, step, _Rounds(rounds, budget), random.Random(seed))
+        _ask(bench.last_run(), found)
     found.notes += _warnings(found)
     return found
 
@@ -205,7 +208,6 @@ def _look(bench: Bench, found: Comparison, step: Callable[[str, int], None], rou
     found.same += equality.passed_around(*streams)
     found.plain += [ended for ended, _ in seen["plain"]]
     found.optimised += [ended for ended, _ in seen["optimised"]]
-    found.changes += _changes(bench.last_run(), found)
 
 
 class _Rounds:
@@ -267,8 +269,8 @@ def _refuse_changing(plain: list[Ended]) -> None:
         raise ProgramFailed("the program itself ends differently from run to run", hint="Make it repeatable first.")
 
 
-def _changes(run: Path, found: Comparison) -> list[dict[str, Any]]:
-    """What the last optimised run changed, by its own report."""
+def _ask(run: Path, found: Comparison) -> None:
+    """What the last optimised run says of itself: its changes, its own estimate, and calls that differed."""
     import msgspec
 
     from codedag.ir import CodedagError, RunDirectory
@@ -277,8 +279,9 @@ def _changes(run: Path, found: Comparison) -> list[dict[str, Any]]:
         report = RunDirectory(run).report
     except CodedagError as error:
         found.notes.append(f"the optimised run left no report: {error.message}")
-        return []
+        return
+    found.changes += msgspec.to_builtins(report.changes)
+    if report.gain is not None and report.changes:
+        found.estimate = Ratio(report.gain, report.gain_low or 0.0, report.gain_high or report.gain)
     if report.verdict.mismatches:
         found.notes.append(f"the optimised run itself found {report.verdict.mismatches} calls that differed")
-    changes: list[dict[str, Any]] = msgspec.to_builtins(report.changes)
-    return changes
