@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.:,]\d+)*(?:[eE][+-]?\d+)?")
+# A unit of time or speed after a number ("3 s", "12min", "431 images/s"), or a word for one before it ("took 3").
 _UNIT = re.compile(
-    r"^\s*(?:s|secs?|seconds?|ms|us|\u00b5s|ns|mins?|minutes?|h|hours?|fps|[\w-]+\s*(?:/\s*|per )s(?:ec|econd)?)\b"
-    r"|^\s*/\s*s(?:ec|econd)?\b"
+    r"^\s*(?:s|secs?|seconds?|ms|us|\u00b5s|ns|mins|minutes?|hours?|fps|ips|[\w-]+\s*(?:/\s*|per )s(?:ec|econd)?)\b"
+    r"|^\s*/\s*s(?:ec|econd)?\b|^(?:min|h|m)\b"
 )
-_TIMED = re.compile(r"(?:time|took|elapsed|eta|speed|throughput|duration|seconds|rate|in)\b[^\w]*$", re.IGNORECASE)
+_TIMED = re.compile(
+    r"(?:time|took|elapsed|eta|speed|throughput|duration|latency|seconds?|secs?|/s|fps|ips)\b[^\w]*$", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,9 @@ from codedag.instrument.guard import Failed, attempt
 # Optimisers whose weights are looked at when the program ends; they are kept alive until then.
 MOST_OPTIMISERS = 16
 
+# Flags of types: made at run time, and may not be changed.
+_MADE_IN_PYTHON = 1 << 9 | 1 << 8
+
 
 class Watch:
     """Writes one line per thing seen: what it is, its digest, and its value where that is short."""
@@ -75,11 +78,14 @@ class Watch:
     def _handed(self, iterator: Any) -> Any:
         """The iterator, whose batches are seen; one of a class that cannot be changed is wrapped."""
         owner = next(each for each in type(iterator).__mro__ if "__next__" in vars(each))
-        if not owner.__flags__ & (1 << 9):  # not a class made in Python, such as a generator
+        if owner.__flags__ & _MADE_IN_PYTHON != 1 << 9:  # such as a generator
+            return self._generator(iterator)
+        try:
+            self._given.add(iterator)
+        except TypeError:  # it cannot be hashed, or held weakly
             return self._generator(iterator)
         if not hasattr(vars(owner)["__next__"], "codedag_watch"):
             owner.__next__ = self._next(vars(owner)["__next__"])  # type: ignore[attr-defined]
-        self._given.add(iterator)
         return iterator
 
     def _next(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
