@@ -381,6 +381,20 @@ def test_every_command_and_option_on_the_page_is_there(page):
         assert all(option in shown.output for option in re.findall(r"(?<=\s)--[a-z-]+", ours)), (command, rest)
 
 
+@pytest.mark.long
+def test_the_tutorial_in_chinese_runs(tmp_path):
+    """Its commands as they stand, apart from `compare` and `experiment`, which have tests of their own."""
+    pytest.importorskip("torch")
+    pytest.importorskip("cv2")
+    tutorial = (ROOT / "README.zh-CN.md").read_text().split("## 五分钟教程")[1].split("\n## ")[0]
+    commands = re.findall(r"^    codedag ((?:run|trace|view) .*)$", tutorial, re.M)
+    assert len(commands) == 4
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for command in commands:
+        _python("-m", "codedag", *command.split(), cwd=tmp_path, HOME=str(tmp_path))
+    assert (tmp_path / "graph.svg").read_text().startswith("<svg")
+
+
 @pytest.mark.filterwarnings("ignore")  # of MLflow's own libraries
 def test_an_experiment_goes_to_a_real_mlflow_store(tmp_path, monkeypatch):
     pytest.importorskip("mlflow", reason="mlflow is an extra of its own and is not installed")
