@@ -76,21 +76,29 @@ def test_equal_programs_are_said_to_be_equal(tmp_path):
     assert "next: codedag run plain.py --rounds 7" in found.stdout.splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    ("line", "what"),
-    [
-        (f"print(1 if {OPTIMISED} else 2)", "stdout"),
-        (f"sys.exit('mine' if {OPTIMISED} else 0)", "exit code"),
-        (f"open('out.txt', 'w').write(str({OPTIMISED}))", "files"),
-    ],
-)
-def test_a_difference_ends_with_1(tmp_path, line, what):
-    (tmp_path / "wrong.py").write_text(f"import sys\n{line}\n")
-    found = _facts("--rounds", "2", "--files", "*.txt", "wrong.py", cwd=tmp_path, code=1)
+WRONG = f"""
+import sys
+wrong = {OPTIMISED}
+model = type("Model", (), dict(coef_=[wrong]))
+open("out.txt", "w").write(str(wrong))
+print(1 if wrong else 2)
+"""
+
+
+def test_differences_end_with_1_and_each_is_named(tmp_path):
+    (tmp_path / "wrong.py").write_text(WRONG)
+    found = _facts("--rounds", "2", "--files", "*.txt", "--value", "model.coef_", "wrong.py", cwd=tmp_path, code=1)
     assert found["identical"] is False
     assert found["exit_code"] == 1
-    assert [each["what"] for each in found["compared"] if each["equal"] is False] == [what]
-    assert ("the last it said was: mine" in " ".join(found["notes"])) is (what == "exit code")
+    same = {each["what"]: each["equal"] for each in found["compared"]}
+    assert same == {"exit code": True, "stdout": False, "named values": False, "files": False}
+
+
+def test_another_exit_code_is_a_difference(tmp_path):
+    (tmp_path / "wrong.py").write_text(f"import sys\nsys.exit('mine' if {OPTIMISED} else 0)\n")
+    found = _facts("--rounds", "2", "wrong.py", cwd=tmp_path, code=1)
+    assert [each["what"] for each in found["compared"] if each["equal"] is False] == ["exit code"]
+    assert "the last it said was: mine" in " ".join(found["notes"])
 
 
 def test_slower_ends_with_3(tmp_path):
@@ -110,6 +118,8 @@ def test_slower_ends_with_3(tmp_path):
         (["--timeout", "0.5", "broken.py"], "import time; time.sleep(60)", "within 0.5 s"),
         (["--plan", "none.json", "broken.py"], "", "none.json"),
         ([], "", "Name the script"),
+        (["--value", "a b", "broken.py"], "", "--value a b"),
+        (["--value", "x.y", "broken.py"], "x = 1", "no global variable x.y"),
     ],
 )
 def test_errors_end_with_2_and_say_what_to_do(tmp_path, arguments, script, message):
@@ -209,6 +219,12 @@ def test_os_exit_does_not_lose_what_was_seen(tmp_path):
     ended, streams = Bench(Subject(("leaves.py",), tmp_path), tmp_path).watched("plain")
     assert ended.code == 0
     assert [shown for _, shown in streams["value"]] == ["2.5"]
+
+
+def test_values_that_cannot_be_looked_at_are_said_to_be_so(tmp_path):
+    (tmp_path / "leaves.py").write_text("import os\nx = 1\nos._exit(0)\n")
+    found = _facts("--rounds", "2", "--value", "x", "leaves.py", cwd=tmp_path)
+    assert [each["equal"] for each in found["compared"] if each["what"] == "named values"] == [None]
 
 
 def test_nothing_is_left_behind(tmp_path):

@@ -29,7 +29,7 @@ RESTLESS = 1.3
 SHORT_SECONDS = 2.0
 
 _WATCHED = (
-    "import sys; from codedag.experiment.watching import watch; watch(sys.argv.pop(1)); "
+    "import sys; from codedag.experiment.watching import watch; watch(sys.argv.pop(1), sys.argv.pop(1).split()); "
     "from codedag.cli.main import main; main(sys.argv[1:])"
 )
 
@@ -42,6 +42,7 @@ class Subject:
     cwd: Path
     plan: Path | None = None
     files: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
     timeout: float | None = None
 
 
@@ -118,21 +119,22 @@ class Bench:
     """Runs a subject plain and optimised, as often as asked."""
 
     def __init__(self, subject: Subject, folder: Path) -> None:
-        self._subject, self._folder = subject, folder
+        self.subject, self._folder = subject, folder
         self._count = 0
         self._environment = {"PYTHONHASHSEED": "0", **os.environ}
 
     def timed(self, name: str) -> Ended:
         """One run as a user would start it."""
         if name == "plain":
-            return self._run([sys.executable, *self._subject.argv])
+            return self._run([sys.executable, *self.subject.argv])
         return self._run([sys.executable, "-m", "codedag", "-q", *self._optimised()])
 
     def watched(self, name: str) -> tuple[Ended, Streams]:
         """One run whose batches, losses, weights and named files are seen; it is not timed."""
         seen = self._folder / f"{name}-{self._count}.seen"
+        watching = [sys.executable, "-c", _WATCHED, str(seen), " ".join(self.subject.values)]
         disable = {"CODEDAG_DISABLE": "1"} if name == "plain" else {}
-        ended = self._run([sys.executable, "-c", _WATCHED, str(seen), "-q", *self._optimised()], **disable)
+        ended = self._run([*watching, "-q", *self._optimised()], **disable)
         lines = seen.read_text(errors="backslashreplace").splitlines() if seen.exists() else []
         return ended, {**equality.read_streams(lines), **self._files()}
 
@@ -141,17 +143,17 @@ class Bench:
         return self._folder / "run"
 
     def _optimised(self) -> list[str]:
-        plan = ["--plan", str(self._subject.plan)] if self._subject.plan else []
-        return ["run", "-o", str(self.last_run()), *plan, *self._subject.argv]
+        plan = ["--plan", str(self.subject.plan)] if self.subject.plan else []
+        return ["run", "-o", str(self.last_run()), *plan, *self.subject.argv]
 
     def _run(self, command: list[str], **environment: str) -> Ended:
         self._count += 1
-        return child.run(command, self._subject.cwd, {**self._environment, **environment}, self._subject.timeout)
+        return child.run(command, self.subject.cwd, {**self._environment, **environment}, self.subject.timeout)
 
     def _files(self) -> Streams:
-        places = sorted({place for each in self._subject.files for place in self._subject.cwd.glob(each)})
+        places = sorted({place for each in self.subject.files for place in self.subject.cwd.glob(each)})
         found = [(digest(place.read_bytes()), str(place)) for place in places if place.is_file()]
-        return {"file": found} if self._subject.files else {}
+        return {"file": found} if self.subject.files else {}
 
 
 def compare(
@@ -202,10 +204,13 @@ def _look(bench: Bench, found: Comparison, step: Callable[[str, int], None], rou
             step(f"comparing results, {name}", 2 * (rounds + WATCHED - number))
             runs.append(bench.watched(name))
             if name == "plain":
-                _refuse_failed(runs[-1][0])
+                _refuse_failed(*runs[-1])
     _refuse_changing([ended for ended, _ in seen["plain"]])
     streams = [[streams for _, streams in seen[name]] for name in ("plain", "optimised")]
     found.same += equality.passed_around(*streams)
+    asked = bench.subject.values
+    if asked and not any(each.what == "named values" for each in found.same):
+        found.same.append(Same("named values", None, 0, "the program was left before they could be looked at"))
     found.plain += [ended for ended, _ in seen["plain"]]
     found.optimised += [ended for ended, _ in seen["optimised"]]
 
@@ -255,7 +260,11 @@ def _last_words(optimised: list[Ended]) -> list[str]:
     return []
 
 
-def _refuse_failed(ended: Ended) -> None:
+def _refuse_failed(ended: Ended, streams: Streams) -> None:
+    for _, name in streams.get("missing", ()):
+        raise ProgramFailed(
+            f"the program has no global variable {name} when it ends", hint="Name one that it has with --value."
+        )
     if ended.code != 0:
         words = ended.last_words.strip().splitlines() or ["it says nothing on stderr"]
         raise ProgramFailed(

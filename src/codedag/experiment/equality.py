@@ -121,6 +121,7 @@ _NAMES = {
     "log_loss": "losses logged",
     "log_accuracy": "accuracies logged",
     "weights": "final weights",
+    "named": "named values",
     "file": "files",
 }
 
@@ -147,6 +148,6 @@ def _first_difference(expected: list[tuple[str, str]], found: list[tuple[str, st
         if one is None or two is None:
             return f"{len(found)} against {len(expected)}"
         if one[0] != two[0]:
-            shown = f": {two[1]} against {one[1]}" if one[1] != two[1] else ""
+            shown = f": {two[1]} against {one[1]}" if one[1] != two[1] else f" ({one[1]})"
             return f"number {number} of {len(expected)} differs{shown}"
     return ""
