@@ -213,6 +213,19 @@ def test_a_watched_training_in_tensorflow(tmp_path):
     assert all(each.equal for each in passed_around([streams], [again]))
 
 
+def test_files_by_any_pattern_and_a_disabled_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("CODEDAG_DISABLE", "1")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "writes.py").write_text(f"import sys\nopen('sub/a.txt', 'w').write(str({OPTIMISED}))\n")
+    files = ("**/*.txt", str(tmp_path / "*.py"))
+    bench = Bench(Subject(("writes.py",), tmp_path, files=files), tmp_path)
+    found = {name: bench.watched(name)[1]["file"] for name in ("plain", "optimised")}
+    names = [str(tmp_path / "sub" / "a.txt"), str(tmp_path / "writes.py")]
+    assert [shown for _, shown in found["plain"]] == [shown for _, shown in found["optimised"]] == names
+    assert found["plain"][0] != found["optimised"][0]
+    assert found["plain"][1] == found["optimised"][1]
+
+
 def test_os_exit_does_not_lose_what_was_seen(tmp_path):
     pytest.importorskip("torch")
     (tmp_path / "leaves.py").write_text("import os, torch\ntorch.tensor(2.5).item()\nos._exit(0)\n")

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,7 @@ class Bench:
         self.subject, self._folder = subject, folder
         self._count = 0
         self._environment = {"PYTHONHASHSEED": "0", **os.environ}
+        self._environment.pop("CODEDAG_DISABLE", None)  # here both are wanted
 
     def timed(self, name: str) -> Ended:
         """One run as a user would start it."""
@@ -135,7 +137,7 @@ class Bench:
         watching = [sys.executable, "-c", _WATCHED, str(seen), " ".join(self.subject.values)]
         disable = {"CODEDAG_DISABLE": "1"} if name == "plain" else {}
         ended = self._run([*watching, "-q", *self._optimised()], **disable)
-        lines = seen.read_text(errors="backslashreplace").splitlines() if seen.exists() else []
+        lines = seen.read_text(errors="backslashreplace").split("\n") if seen.exists() else []
         return ended, {**equality.read_streams(lines), **self._files()}
 
     def last_run(self) -> Path:
@@ -151,7 +153,8 @@ class Bench:
         return child.run(command, self.subject.cwd, {**self._environment, **environment}, self.subject.timeout)
 
     def _files(self) -> Streams:
-        places = sorted({place for each in self.subject.files for place in self.subject.cwd.glob(each)})
+        patterns = [str(self.subject.cwd / each) for each in self.subject.files]
+        places = sorted({Path(place) for each in patterns for place in glob(each, recursive=True)})
         found = [(digest(place.read_bytes()), str(place)) for place in places if place.is_file()]
         return {"file": found} if self.subject.files else {}
 

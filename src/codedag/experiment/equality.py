@@ -105,11 +105,15 @@ Streams = Mapping[str, list[tuple[str, str]]]
 
 
 def read_streams(lines: Sequence[str]) -> Streams:
-    """What a watched program passed around: by kind, the digest and the short text of each, in order."""
+    """What a watched program passed around: by kind, the digest and the short text of each, in order.
+
+    The last line of a program that was killed may be cut short; it is left out.
+    """
     found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for line in lines:
-        kind, code, shown = line.split("\t")
-        found[kind].append((code, shown))
+        parts = line.split("\t")
+        if len(parts) == 3:
+            found[parts[0]].append((parts[1], parts[2]))
     return found
 
 

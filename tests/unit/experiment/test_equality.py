@@ -90,6 +90,11 @@ def test_streams():
     assert extra.equal is False
 
 
+def test_a_line_that_was_cut_short_is_left_out():
+    found = equality.read_streams(["batch\ta\tTensor", "batch\tb", ""])
+    assert found == {"batch": [("a", "Tensor")]}
+
+
 def test_exit_codes():
     assert equality.exit_codes([0, 0], [0, 0]).equal is True
     assert equality.exit_codes([0, 0], [0, 1]).equal is False
