@@ -154,7 +154,8 @@ class Bench:
 
     def _files(self) -> Streams:
         patterns = [str(self.subject.cwd / each) for each in self.subject.files]
-        places = sorted({Path(place) for each in patterns for place in glob(each, recursive=True)})
+        named = {place for each in patterns for place in glob(each, recursive=True)}  # noqa: PTH207 - may be absolute
+        places = [Path(each) for each in sorted(named)]
         found = [(digest(place.read_bytes()), str(place)) for place in places if place.is_file()]
         return {"file": found} if self.subject.files else {}
 
