@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from codedag.cli.compare import _subject
 from codedag.experiment.comparison import Bench, Subject
 from codedag.experiment.digest import digest
 from codedag.experiment.equality import passed_around
+from codedag.ir import Move, Plan, RunInfo, save
 
 # Programs that behave otherwise when CodeDAG optimises them: what no program of a user does, and a bug of ours would.
 OPTIMISED = "'codedag.autopilot.pilot' in sys.modules"
@@ -140,6 +142,19 @@ def test_an_earlier_run_is_compared_where_it_ran(tmp_path):
     (home / "program.py").unlink()
     home.rmdir()
     assert "no directory" in _compare(tmp_path / "run", cwd=tmp_path, code=2).stderr
+
+
+@pytest.mark.parametrize(("moves", "has_plan"), [([], False), ([Move(kind="fuse", ops=[1])], True)])
+def test_the_plan_of_a_run_is_used_if_it_changes_anything(tmp_path, moves, has_plan):
+    run = tmp_path / "run"
+    info = RunInfo(command="run", argv=["-m", "program", "x"], cwd=str(tmp_path), versions={}, status="ok")
+    save(info, run / "run.json")
+    times = {"makespan_seconds": 1.0, "lower_bound_seconds": 1.0, "baseline_seconds": 1.0}
+    save(Plan(sources=[], placement=[], moves=moves, **times), run / "plan.json")
+    found = _subject(False, (str(run),), None)
+    assert found == Subject(("-m", "program", "x"), tmp_path, run / "plan.json" if has_plan else None)
+    save(Plan(sources=[], placement=[], moves=[], **times), tmp_path / "other.json")
+    assert _subject(False, (str(run),), str(tmp_path / "other.json")).plan == tmp_path / "other.json"
 
 
 def test_a_module_is_compared_as_python_runs_it(tmp_path):
