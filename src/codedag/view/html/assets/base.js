@@ -84,9 +84,9 @@ function index() {
   BY_ROW = new Map(OPS.map((op) => [op.row, op]));
   PLACED = new Map(((DATA.plan || {}).placement || []).map(([op, pu, variant]) => [op, { pu, variant }]));
   COSTS = new Map();
-  for (const [op, pu, variant, seconds, low, high, status, reason, scratch, others] of (DATA.costs || {}).rows || []) {
+  for (const [op, pu, variant, seconds, low, high, status, reason, scratch, others, bound, source] of (DATA.costs || {}).rows || []) {
     if (!COSTS.has(op)) COSTS.set(op, []);
-    COSTS.get(op).push({ pu, variant, seconds, low, high, status, reason, scratch });
+    COSTS.get(op).push({ pu, variant, seconds, low, high, status, reason, scratch, bound, source });
     for (const [name, s, l, h, st, why] of others)
       COSTS.get(op).push({ pu, variant: name, seconds: s, low: l, high: h, status: st, reason: why, scratch: 0 });
   }

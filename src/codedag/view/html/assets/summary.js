@@ -21,13 +21,17 @@ function equalityCard(report) {
   return card("w4", "Are the results the same?",
     el(`div.big.${proof.identical ? "good" : "bad"}`, null, proof.identical ? "identical" : `${proof.mismatches} differed`),
     el("p", null, `${numberText(proof.checked - proof.mismatches)} of ${numberText(proof.checked)} checked calls bit-equal`),
+    proof.unverified ? el("p.notice", null, `${many(proof.unverified, "change")} could not be checked in this run.`) : null,
+    report.workers ? el("p.soft.small", null, `Checks of ${many(report.workers, "worker process", "worker processes")} are among them.`) : null,
     el("p.soft.small", null, proof.how));
 }
 
 function machineCard() {
   const machine = DATA.machine, run = DATA.run || { versions: {} };
   const units = machine ? machine.pus.map((pu) => el("li", null, el("b", null, puLabel(pu.name)), ` ${sizeText(pu.memory_nbytes)} of memory`)) : null;
+  const absent = ((machine || {}).absent || []).map((one) => el("li", { title: one.reason }, `${one.name}: ${one.reason}`));
   return card("w4", "Machine", units ? el("ul", null, units) : missing("machine"),
+    absent.length ? el("details", null, el("summary.soft", null, `${many(absent.length, "other unit")} looked for and not found`), el("ul.small", null, absent)) : null,
     facts([["system", run.versions.platform || "not recorded"], ["Python", run.versions.python || "not recorded"], ["CodeDAG", run.versions.codedag || DATA.codedag]]));
 }
 
@@ -86,7 +90,7 @@ function absentFiles() {
 PAGES.push({ id: "summary", title: "Summary", show(page) {
   const report = DATA.report, lines = timeBars(report), plan = DATA.plan;
   page.append(...notices(), el("div.grid", null, verdictCard(report), equalityCard(report), machineCard(),
-    lines.length && card(plan ? "w6" : "w12", "Time of the program", bars(lines)),
+    lines.length ? card(plan ? "w6" : "w12", "Time of the program", bars(lines)) : null,
     plan && card(lines.length ? "w6" : "w12", "Time of the recorded operations", bars(planBars(plan)),
       el("p.soft.small", null, "Sums over the calls that were recorded. The plan's time is simulated from measured costs; the page “Plan” takes it apart.")),
     DATA.ops && OPS.length ? card("w12", "Why", el("p", null, whySentence())) : null,
