@@ -18,6 +18,7 @@ from typing import Any
 
 from codedag.autopilot import find
 from codedag.autopilot.applied import Applied, Function, Refused, Watch
+from codedag.autopilot.inside import Inside
 from codedag.autopilot.repeats import Repeats
 from codedag.autopilot.replay import Replay
 from codedag.autopilot.shares import Proven
@@ -75,6 +76,7 @@ class Pilot:
     forked: int = 0
     team: Team = field(init=False)
     replay: Replay = field(init=False)
+    inside: Inside = field(init=False)
     known: list[Proven] = field(default_factory=list)  # proven elsewhere: made as soon as their file is loaded
     memory: Memory = field(default_factory=Memory)
     kernels: list[tuple[int, int]] = field(default_factory=list)  # that the known changes will want
@@ -90,8 +92,8 @@ class Pilot:
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
         self.shelf = Shelf(synchronous=self.synchronous)
-        self.team, self.replay = Team(self), Replay(self)
-        self.widen = Widen(self.program, self.memory, self.later, self._widened, self._not_widened)
+        self.team, self.replay, self.inside = Team(self), Replay(self), Inside(self)
+        self.widen = Widen(self.program, self.memory, self.later, self._is_planned, self._widened, self._not_widened)
 
     # -- the life of a run
 
@@ -124,6 +126,7 @@ class Pilot:
         self.team.stop()
         self.widen.restore()
         self._end_thread()
+        attempt(self.inside.restore)
         self._thread, self._paused = None, False
         if self.plan is not None:
             loaded = {shown_path(path) for path in self.program.files}
@@ -256,6 +259,7 @@ class Pilot:
         self._settle_scalar_functions()
         self._settle_known_functions()
         self._end_costly_observing()
+        attempt(self.inside.look)
         attempt(self.team.look)
 
     def _try_to_plan(self, function: Function) -> None:
@@ -329,7 +333,7 @@ class Pilot:
         for prefix in find.prefixes(file, owner, seen, taken):
             self.apply_prefix(file, owner, prefix)
         self.program.install(path, [owner])
-        self.widen.found(path, owner)
+        self.widen.look()
 
     def apply_chain(
         self, file: InstrumentedFile, owner: str, links: tuple[ChainLink, ...], between: tuple[int, ...]
@@ -374,13 +378,22 @@ class Pilot:
         self._switch(file, applied, prefix.variants())
 
     def _switch(self, file: InstrumentedFile, applied: Applied, variants: dict[int, Any]) -> None:
-        self.applied.append(applied)
+        self.begin(applied)
         applied.trial.on_stop = partial(self.later, partial(self._take_back, applied, list(variants)))
         self.program.plan(file.path, applied.owner, variants)
+
+    def begin(self, applied: Applied) -> None:
+        """Counts a change as made."""
+        self.applied.append(applied)
         if self.switched_at is None:
             self.switched_at = time.perf_counter()
 
     # -- items in several threads
+
+    def _is_planned(self, function: Function) -> bool:
+        """Whether a function is not observed any more, or never had anything to see."""
+        watch = self.watches.get(function)
+        return watch is None or (watch.ended is not None and function not in self.unplanned)
 
     def _widened(self, function: Function, trial: Trial, variant: str) -> None:
         path, owner = function

@@ -45,7 +45,7 @@ const shades = {
   },
   share(part) { return part > 0 && part < 0.0005 ? "< 0.1 %" : `${(100 * part).toFixed(1)} %`; },
   number(value) { return value.toLocaleString("en-US"); },
-  times(gain) { return gain === null || gain === undefined ? "–" : `${gain.toFixed(2)}×`; },
+  times(gain) { return gain === null || gain === undefined ? "–" : `${gain.toFixed(gain < 10 ? 2 : gain < 100 ? 1 : 0)}×`; },
   many(n, one, more) { return `${n.toLocaleString("en-US")} ${n === 1 ? one : more || one + "s"}`; },
 };
 const { time: timeText, size: sizeText, share: shareText, number: numberText, times: timesText, many } = shades;
