@@ -50,10 +50,12 @@ class PipelineMigrator:
         default_device: str | None = None,
         **options: Any,
     ) -> PipelineMigrator:
-        """The migrator of what an OptimizerManager decided; also takes a plan, or the result of `optimize`."""
+        """The migrator of what an OptimizerManager decided; `partitions` may be all that `optimize` returned."""
         make = getattr(optimizer, "get_migration_plan", None)
         if make is None:
             return cls.from_plan(optimizer, default_device, **options)
+        if isinstance(partitions, Mapping):
+            partitions, dag = partitions["optimized_partitions"], dag or partitions["coarsened_dag"]
         given = {"partitions": partitions, "dag": dag, "gpu_count": gpu_count}
         plan = make(**{name: value for name, value in given.items() if value is not None})
         return cls.from_plan(plan, default_device, **options)

@@ -360,6 +360,7 @@ def test_disabled_by_the_environment(toys, monkeypatch):
         ({"context_device_map": {3: "cpu"}}, "context: 3 is not text"),
         ({"context_device_map": {"a.b": "cpu"}, "version": 7}, "version: this CodeDAG reads version 1, got 7"),
         ({"context_device_map": {}, "variants": 1}, "variants: is not a mapping"),
+        ({"context_device_map": {}, "format": "codedag/graph"}, "format: 'codedag/graph' is no plan"),
         ({"format": "codedag/plan", "version": 1}, "missing required field"),
     ],
 )
@@ -493,6 +494,7 @@ def test_from_optimizer(toys):
 
     for migrator in (
         PipelineMigrator.from_optimizer(Optimizer(), "p", "d", 1),
+        PipelineMigrator.from_optimizer(Optimizer(), {"optimized_partitions": "p", "coarsened_dag": "d"}, gpu_count=1),
         PipelineMigrator.from_optimizer(plan(), default_device="cpu"),
     ):
         with migrator:
