@@ -197,7 +197,7 @@ class Migrator:
 
 def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
     """The registered substitutions that a wish can mean, or why there are none."""
-    if wish.variant == ORIGINAL:
+    if wish.variant.partition(",")[0] == ORIGINAL:  # also "original, reused buffers"
         return No("the plan leaves it as it is")
     known = find(wish.function)
     here = Yes if wish.pu == loopback.PU else present(wish.pu)
@@ -207,7 +207,7 @@ def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
         return No(reasons_against().get(wish.function, "no substitution of this function is registered"))
     if wish.pu == loopback.PU:
         return (loopback.loopback(known[0].source),)
-    fitting = tuple(one for one in known if _runs_on(one, wish.pu) and wish.variant in ("", one.into))
+    fitting = tuple(one for one in known if _runs_on(one, wish.pu) and wish.variant in ("", one.into, one.name))
     variant = f" as {wish.variant}" if wish.variant else ""
     return fitting or No(f"no substitution for {wish.pu}{variant} is registered")
 

@@ -578,3 +578,15 @@ def test_an_import_inside_a_proof_does_not_prove_again(toys):
     with codedag.apply(plan()):
         assert stands.is_stand(toys.double)
     assert max(sum(depth[:n]) for n in range(len(depth) + 1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("variant", "replaced"),
+    [("toy", True), (f"{DOUBLE} -> toy", True), ("", True), ("original, reused buffers", False), ("other", False)],
+)
+def test_the_names_that_plans_have_for_variants(toys, variant, replaced):
+    toys.register()
+    made = a_plan(DOUBLE, variant)
+    made.moves.clear()
+    with codedag.apply(made):
+        assert stands.is_stand(toys.double) == replaced
