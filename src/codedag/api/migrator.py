@@ -22,11 +22,13 @@ class PipelineMigrator:
     """A plan that can be applied to this process and taken back.
 
     `mode` says how results are verified (off, sample, shadow, strict), `allow` which classes of equivalence may be
-    used beside `exact` (ulp, level1).
+    used beside `exact` (ulp, level1).  Without `demote` substitutes stay although they are not faster: for tests.
     """
 
-    def __init__(self, wishes: Wishes, mode: str | Mode = "sample", allow: Allowed = (EXACT,)) -> None:
-        self._migrator = Migrator(wishes, mode, [_class(one) for one in allow])
+    def __init__(
+        self, wishes: Wishes, mode: str | Mode = "sample", allow: Allowed = (EXACT,), demote: bool = True
+    ) -> None:
+        self._migrator = Migrator(wishes, mode, [_class(one) for one in allow], demote)
 
     @classmethod
     def from_plan(cls, plan: AnyPlan, default_device: str | None = None, **options: Any) -> PipelineMigrator:

@@ -49,8 +49,14 @@ class Outcome:
 class Migrator:
     """Applies what a plan asks for, counts what becomes of the calls, and restores."""
 
-    def __init__(self, wishes: Wishes, mode: str | Mode = "sample", allow: Collection[Equivalence] = (EXACT,)) -> None:
-        self.wishes, self.mode, self.allow = wishes, mode_of(mode), tuple(allow)
+    def __init__(
+        self,
+        wishes: Wishes,
+        mode: str | Mode = "sample",
+        allow: Collection[Equivalence] = (EXACT,),
+        demote: bool = True,
+    ) -> None:
+        self.wishes, self.mode, self.allow, self.demote = wishes, mode_of(mode), tuple(allow), demote
         self.patches: Patches | None = None
         self.outcome = Outcome()
         self.elsewhere: dict[str, Counted] = {}  # what other processes counted
@@ -105,7 +111,7 @@ class Migrator:
             *chosen,
             mode=self.mode,
             contexts=Contexts({context: not isinstance(verdict, No) for context, verdict in wanted.items()}),
-            demote=chosen[0].pu != loopback.PU,
+            demote=self.demote and chosen[0].pu != loopback.PU,
         )
         patch = Patch(source, guarded)
         patch.ready = partial(self._ready, patch, guarded)

@@ -71,6 +71,15 @@ def test_a_slower_one_is_demoted_before_fifty_calls(toys):
     assert sum(stats["declined"].values()) + stats["checked"] == 70
 
 
+def test_a_slower_one_can_be_kept_for_tests(toys):
+    toys.register(seconds=2.5)
+    with codedag.apply(plan(), demote=False) as migrator:
+        calls(toys, 50)
+        stats = migrator.get_stats()[DOUBLE]
+    assert (stats["active"], stats["declined"]) == (True, {})
+    assert stats["fast"] > 35
+
+
 def test_one_that_becomes_slow_is_demoted(toys):
     costs = iter([1.0] * 300 + [9.0] * 10_000)
     toys.register(seconds=0.0, run=lambda x: (setattr(toys.clock, "now", toys.clock.now + next(costs)), x + x)[1])
