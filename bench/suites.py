@@ -112,9 +112,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("suites", nargs="+", metavar="NAME=DIR")
     parser.add_argument("--files", nargs="*", default=["tests"])
-    parser.add_argument(
-        "--keep", action="store_true", help="keep substitutes that are not faster on the suite's inputs"
-    )
+    parser.add_argument("--keep", action="store_true", help="keep substitutes that are not faster here")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     results = []

@@ -599,3 +599,24 @@ def test_the_names_that_plans_have_for_variants(toys, variant, replaced):
     made.moves.clear()
     with codedag.apply(made):
         assert stands.is_stand(toys.double) == replaced
+
+
+def test_an_import_in_another_thread_does_not_wait_for_a_proof(toys):
+    """A proof may wait for that import: both would wait for ever."""
+    from codedag.migrate.patches import _state
+
+    waited = []
+
+    def run(x):
+        if not waited:
+            other = threading.Thread(target=_state.loaded, args=(toys.module,))
+            other.start()
+            other.join(5)
+            waited.append(other.is_alive())
+        return x + x
+
+    toys.register(run=run)
+    with codedag.apply(plan()):
+        assert stands.is_stand(toys.double)
+    assert waited == [False]
+    assert _state._news == []
