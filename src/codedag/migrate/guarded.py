@@ -67,7 +67,7 @@ class Guarded:
         self.declined: Counter[str] = Counter()
         self.choice = Choice(len(substitutions))
         self.arms = [Arm(one, self._trial(one)) for one in substitutions]
-        self.demote = demote
+        self.demote = demote and not self.mode.always  # what only watches need not be fast
         self.on_stop: Callable[[], None] | None = None
 
     def _trial(self, substitution: Substitution) -> Trial:
@@ -106,7 +106,7 @@ class Guarded:
 
     def _taking(self, ballot: Ballot, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[int]:
         """The substitutes that take this call; the last reason is counted if there are none."""
-        if ballot.refusals >= REFUSED:
+        if self.demote and ballot.refusals >= REFUSED:
             self._decline(NEVER)
             return []
         taking, reason = [], "it is not faster for calls of this size"
@@ -119,7 +119,7 @@ class Guarded:
                     taking.append(at)
                 else:
                     reason = getattr(verdict, "reason", "the guard failed")
-                    arm.trial.decline(self._short(reason))
+                    arm.trial.decline(self._short(reason), lasting=self.demote)
         ballot.refusals = 0 if taking else ballot.refusals + 1
         if not taking:
             self._decline(reason)
@@ -127,7 +127,7 @@ class Guarded:
 
     def _pick(self, ballot: Ballot, taking: list[int]) -> int:
         if not self.demote:
-            return taking[0]
+            return min(taking, key=lambda at: self.arms[at - 1].trial.calls)
         young = [at for at in taking if ballot.is_young(at)]
         if young and self.mode.checks:  # both run, so that their times are of the same call
             return min(young, key=lambda at: ballot.timings[at].count)

@@ -183,6 +183,18 @@ def test_shadow_runs_both_always_and_the_program_sees_the_original(toys):
     assert migrator.verdict()["verdict"] == "DIFFERENT"
 
 
+@pytest.mark.parametrize("mode", ["shadow", "strict"])
+def test_what_only_watches_compares_every_call_of_every_substitute(toys, mode):
+    toys.register("slow", 9.0, guard=lambda call: Yes if call.x > 0 else No("negative"))
+    toys.register("quick", 0.1, guard=lambda call: Yes if call.x > 0 else No("negative"))
+    with codedag.apply(plan(), mode=mode) as migrator:
+        calls(toys, 150, -1.5)
+        calls(toys, 100)
+        stats = migrator.get_stats()[DOUBLE]
+    assert (stats["checked"], stats["fast"], stats["declined"]) == (100, 0, {"negative": 150})
+    assert toys.ran[-100:].count("slow") == toys.ran[-100:].count("quick") == 25
+
+
 def test_strict_raises_a_clear_error(toys):
     proven(toys, wrong_after(3))
     with codedag.apply(plan(), mode="strict"), pytest.raises(Different, match=r"double -> toy\(1.5\) at .*7.0"):
