@@ -18,6 +18,7 @@ from typing import Any
 
 from codedag.autopilot import find
 from codedag.autopilot.applied import Applied, Function, Refused, Watch
+from codedag.autopilot.inside import Inside
 from codedag.autopilot.repeats import Repeats
 from codedag.autopilot.replay import Replay
 from codedag.autopilot.shares import Proven
@@ -61,6 +62,7 @@ class Pilot:
     plan: Plan | None = None
     allow: tuple[Equivalence, ...] = (EXACT,)
     max_overhead: float = MAX_OVERHEAD
+    on_tick: Callable[[], None] = lambda: None
     recorder: Recorder = field(init=False)
     shelf: Shelf = field(init=False)
     widen: Widen = field(init=False)
@@ -74,6 +76,7 @@ class Pilot:
     forked: int = 0
     team: Team = field(init=False)
     replay: Replay = field(init=False)
+    inside: Inside = field(init=False)
     known: list[Proven] = field(default_factory=list)  # proven elsewhere: made as soon as their file is loaded
     memory: Memory = field(default_factory=Memory)
     kernels: list[tuple[int, int]] = field(default_factory=list)  # that the known changes will want
@@ -89,7 +92,7 @@ class Pilot:
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
         self.shelf = Shelf(synchronous=self.synchronous)
-        self.team, self.replay = Team(self), Replay(self)
+        self.team, self.replay, self.inside = Team(self), Replay(self), Inside(self)
         self.widen = Widen(self.program, self.memory, self.later, self._is_planned, self._widened, self._not_widened)
 
     # -- the life of a run
@@ -123,6 +126,7 @@ class Pilot:
         self.team.stop()
         self.widen.restore()
         self._end_thread()
+        attempt(self.inside.restore)
         self._thread, self._paused = None, False
         if self.plan is not None:
             loaded = {shown_path(path) for path in self.program.files}
@@ -248,12 +252,14 @@ class Pilot:
     def _look_around(self) -> None:
         """What is done now and then: functions without data are left alone, and processes hear of each other."""
         self.log.sample()
+        self.on_tick()
         if self.kernels and find.is_loaded("numpy"):  # not before the program has loaded it as it wants it
             wanted, self.kernels = self.kernels, []
             attempt(self.shelf.stock, wanted)
         self._settle_scalar_functions()
         self._settle_known_functions()
         self._end_costly_observing()
+        attempt(self.inside.look)
         attempt(self.team.look)
 
     def _try_to_plan(self, function: Function) -> None:
@@ -372,9 +378,13 @@ class Pilot:
         self._switch(file, applied, prefix.variants())
 
     def _switch(self, file: InstrumentedFile, applied: Applied, variants: dict[int, Any]) -> None:
-        self.applied.append(applied)
+        self.begin(applied)
         applied.trial.on_stop = partial(self.later, partial(self._take_back, applied, list(variants)))
         self.program.plan(file.path, applied.owner, variants)
+
+    def begin(self, applied: Applied) -> None:
+        """Counts a change as made."""
+        self.applied.append(applied)
         if self.switched_at is None:
             self.switched_at = time.perf_counter()
 

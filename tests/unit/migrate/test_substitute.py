@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from codedag.backends.registry import EXACT
+from codedag.backends.registry import EXACT, Equivalence
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import substitute as substitute_module
 from codedag.migrate.substitute import FAILURES, Substitute
@@ -47,7 +47,7 @@ class Setting:
     verdict: Any = Yes
     other: Any = field(default_factory=lambda: lambda *args, **keywords: sum(args))
     source: str = "library.total"
-    equivalence: Any = EXACT
+    equivalence: Equivalence = EXACT
 
     def total(self, *args: Any, **keywords: Any) -> Any:
         self.ran.append("original")
