@@ -123,6 +123,7 @@ class Guarded:
         ballot.refusals = 0 if taking else ballot.refusals + 1
         if not taking:
             self._decline(reason)
+            self._stopped()  # somebody else may listen to the trials and not tell us
         return taking
 
     def _pick(self, ballot: Ballot, taking: list[int]) -> int:

@@ -632,3 +632,16 @@ def test_an_import_in_another_thread_does_not_wait_for_a_proof(toys):
         assert stands.is_stand(toys.double)
     assert waited == [False]
     assert _state._news == []
+
+
+def test_a_stop_is_noticed_also_if_somebody_else_listens_to_the_trial(toys):
+    toys.register()
+    with codedag.apply(plan()) as migrator:
+        patch = migrator._migrator.patches.patches[0]
+        patch.guarded.arms[0].trial.on_stop = lambda: None
+        calls(toys, 3)
+        patch.guarded.arms[0].trial.stop("enough")
+        assert patch.layer.run is not None
+        calls(toys, 2)
+        assert patch.layer.run is None
+        assert migrator.get_stats()[DOUBLE]["declined"] == {"enough": 2}
