@@ -645,3 +645,33 @@ def test_a_stop_is_noticed_also_if_somebody_else_listens_to_the_trial(toys):
         calls(toys, 2)
         assert patch.layer.run is None
         assert migrator.get_stats()[DOUBLE]["declined"] == {"enough": 2}
+
+
+def test_deciding_must_not_cost_more_than_it_saves(toys):
+    """Most calls are declined, each at a price, and the few that are taken save little: better to leave it."""
+
+    def guard(call):
+        toys.clock.now += 0.01
+        return Yes if call.x > 0 else No("negative")
+
+    toys.costs["original"] = 0.02
+    toys.register(seconds=0.001, guard=guard)
+    with codedag.apply(plan()) as migrator:
+        for number in range(3000):
+            toys.double(1.5 if number % 20 == 0 else -float(number))
+        stats = migrator.get_stats()[DOUBLE]
+    assert not stats["active"]
+    assert stats["reason"].startswith("deciding took ")
+    assert sum(stats["declined"].values()) + stats["fast"] + stats["checked"] == 3000
+
+
+def test_calls_from_elsewhere_are_told_by_their_code_alone(toys):
+    toys.register()
+    with codedag.apply(a_plan(f"outer/inner/{DOUBLE}")) as migrator:
+        guarded = migrator._migrator.patches.patches[0].guarded
+        for _ in range(3):
+            elsewhere(toys)
+            outer(toys)
+        assert [code.co_qualname for code in guarded._outside.values()] == ["elsewhere.<locals>.<genexpr>"]
+        assert migrator.get_stats()[DOUBLE]["declined"] == {"the plan does not name this place": 3}
+        assert migrator.get_stats()[DOUBLE]["checked"] == 3
