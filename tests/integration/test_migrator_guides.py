@@ -137,6 +137,7 @@ def test_a_device_that_is_absent_leaves_the_program_as_it_is(tmp_path, body):
     assert ("Patched: 1" in out) == (body is THREE_ONE)
 
 
+@pytest.mark.long
 def test_disabled(tmp_path, monkeypatch):
     monkeypatch.setenv("CODEDAG_DISABLE", "1")
     assert "STATS {'patched': 0, 'failed': 0, 'skipped': 4}" in run(tmp_path, SIX_ONE)
