@@ -78,3 +78,11 @@ def test_bad_plans_are_usage_errors(tmp_path, content, options, words):
     assert done.returncode == 4
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_pytest_does_not_mind_that_the_package_is_loaded_already(tmp_path):
+    """As under `codedag run -m pytest`: the option's entry point makes pytest look at the whole package."""
+    (tmp_path / "test_nothing.py").write_text("def test_nothing():\n    pass\n")
+    code = "import codedag, pytest, sys; sys.exit(pytest.main(['-q', '-W', 'error', '-p', 'no:cacheprovider']))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout + done.stderr
