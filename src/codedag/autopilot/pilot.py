@@ -18,6 +18,7 @@ from typing import Any
 
 from codedag.autopilot import find
 from codedag.autopilot.applied import Applied, Function, Refused, Watch
+from codedag.autopilot.inside import Inside
 from codedag.autopilot.repeats import Repeats
 from codedag.autopilot.replay import Replay
 from codedag.autopilot.shares import Proven
@@ -34,7 +35,7 @@ from codedag.migrate.chain import Chain
 from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.kernels import Shelf
-from codedag.migrate.remember import Memory, Prefix
+from codedag.migrate.memory import Memory
 from codedag.migrate.substitute import Substitute
 from codedag.migrate.trial import Trial
 from codedag.migrate.usable import may_run
@@ -61,6 +62,7 @@ class Pilot:
     plan: Plan | None = None
     allow: tuple[Equivalence, ...] = (EXACT,)
     max_overhead: float = MAX_OVERHEAD
+    on_tick: Callable[[], None] = lambda: None
     recorder: Recorder = field(init=False)
     shelf: Shelf = field(init=False)
     widen: Widen = field(init=False)
@@ -74,6 +76,7 @@ class Pilot:
     forked: int = 0
     team: Team = field(init=False)
     replay: Replay = field(init=False)
+    inside: Inside = field(init=False)
     known: list[Proven] = field(default_factory=list)  # proven elsewhere: made as soon as their file is loaded
     memory: Memory = field(default_factory=Memory)
     kernels: list[tuple[int, int]] = field(default_factory=list)  # that the known changes will want
@@ -89,8 +92,8 @@ class Pilot:
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
         self.shelf = Shelf(synchronous=self.synchronous)
-        self.team, self.replay = Team(self), Replay(self)
-        self.widen = Widen(self.program, self.memory, self.later, self._widened, self._not_widened)
+        self.team, self.replay, self.inside = Team(self), Replay(self), Inside(self)
+        self.widen = Widen(self.program, self.memory, self.later, self._is_planned, self._widened, self._not_widened)
 
     # -- the life of a run
 
@@ -123,6 +126,7 @@ class Pilot:
         self.team.stop()
         self.widen.restore()
         self._end_thread()
+        attempt(self.inside.restore)
         self._thread, self._paused = None, False
         if self.plan is not None:
             loaded = {shown_path(path) for path in self.program.files}
@@ -248,12 +252,14 @@ class Pilot:
     def _look_around(self) -> None:
         """What is done now and then: functions without data are left alone, and processes hear of each other."""
         self.log.sample()
+        self.on_tick()
         if self.kernels and find.is_loaded("numpy"):  # not before the program has loaded it as it wants it
             wanted, self.kernels = self.kernels, []
             attempt(self.shelf.stock, wanted)
         self._settle_scalar_functions()
         self._settle_known_functions()
         self._end_costly_observing()
+        attempt(self.inside.look)
         attempt(self.team.look)
 
     def _try_to_plan(self, function: Function) -> None:
@@ -327,7 +333,7 @@ class Pilot:
         for prefix in find.prefixes(file, owner, seen, taken):
             self.apply_prefix(file, owner, prefix)
         self.program.install(path, [owner])
-        self.widen.found(path, owner)
+        self.widen.look()
 
     def apply_chain(
         self, file: InstrumentedFile, owner: str, links: tuple[ChainLink, ...], between: tuple[int, ...]
@@ -363,6 +369,8 @@ class Pilot:
 
     def apply_prefix(self, file: InstrumentedFile, owner: str, found: find.FoundPrefix) -> None:
         """Keeps what a function reads and always does to it."""
+        from codedag.migrate.remember import Prefix  # with all that is known about effects: only where it is used
+
         trial = Trial(" ".join(found.names))
         prefix = Prefix(found.links, trial, self.memory, Repeats(self.program).expected)
         sites = [link.site.info.index for link in found.links]
@@ -370,13 +378,22 @@ class Pilot:
         self._switch(file, applied, prefix.variants())
 
     def _switch(self, file: InstrumentedFile, applied: Applied, variants: dict[int, Any]) -> None:
-        self.applied.append(applied)
+        self.begin(applied)
         applied.trial.on_stop = partial(self.later, partial(self._take_back, applied, list(variants)))
         self.program.plan(file.path, applied.owner, variants)
+
+    def begin(self, applied: Applied) -> None:
+        """Counts a change as made."""
+        self.applied.append(applied)
         if self.switched_at is None:
             self.switched_at = time.perf_counter()
 
     # -- items in several threads
+
+    def _is_planned(self, function: Function) -> bool:
+        """Whether a function is not observed any more, or never had anything to see."""
+        watch = self.watches.get(function)
+        return watch is None or (watch.ended is not None and function not in self.unplanned)
 
     def _widened(self, function: Function, trial: Trial, variant: str) -> None:
         path, owner = function

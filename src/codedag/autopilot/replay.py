@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
 from codedag.autopilot.applied import Refused
+from codedag.autopilot.inside import Wish
 from codedag.autopilot.shares import Proven
 from codedag.instrument.program import InstrumentedFile
 from codedag.ir import Move
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from codedag.autopilot.pilot import Pilot
 
 #: The kinds of changes that can be made again from their place in the source alone.
-KINDS = ("fuse", "substitute", "remember", "widen")
+KINDS = ("fuse", "substitute", "remember", "widen", "inside")
 _ANOTHER_VERSION = "the plan was made for another version of this file"
 
 
@@ -101,6 +102,7 @@ class Replay:
             "substitute": self._call,
             "remember": self._prefix,
             "widen": self._items,
+            "inside": self._inside,
         }.get(move.kind)
         if make is None:
             raise LookupError(f"a move of kind {move.kind} cannot be made again from a plan")
@@ -127,7 +129,10 @@ class Replay:
         self.pilot.apply_prefix(file, move.function, find.prefix_at(file, move.sites, move.chain))
 
     def _items(self, file: InstrumentedFile, move: Move | Proven) -> None:
-        self.pilot.widen.expect(file.path, move.function)
+        self.pilot.widen.expect()
+
+    def _inside(self, file: InstrumentedFile, move: Move | Proven) -> None:
+        self.pilot.inside.expect(Wish(move.chain[0], move.variant, file.path, move.function, move.sites[0]))
 
     def _refuse(self, what: str, where: str, reason: str) -> None:
         self.pilot.refused.append(Refused(what, where, reason))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from codedag.autopilot import workers
-from codedag.autopilot.replay import KINDS
 from codedag.autopilot.shares import Refusal, WorkerReport, move_of, share_of
 from codedag.autopilot.workers import FIRST_WORD, Crew
 from codedag.instrument import sites as site_module
@@ -20,6 +19,8 @@ from codedag.trace.records import join
 
 if TYPE_CHECKING:
     from codedag.autopilot.pilot import Pilot
+#: The kinds of changes that processes take over from each other; memory and threads are each one's own.
+SHARED = ("fuse", "substitute")
 
 
 class Team:
@@ -84,7 +85,7 @@ class Team:
         """What a spawned process must know to do as this one."""
         self.adopt()
         pilot, folder = self.pilot, self.crew.folder
-        moves = [move_of(a, pilot.program) for a in pilot.applied if a.trial.active and a.kind in KINDS]
+        moves = [move_of(a, pilot.program) for a in pilot.applied if a.trial.active and a.kind in SHARED]
         return {
             "program": pilot.program.terms(), "parent": self.crew.process,
             "folder": None if folder is None else str(folder), "settings": pilot.settings(),
@@ -105,7 +106,7 @@ class Team:
         undecided = {
             (s.move.file, s.move.function)
             for s in report.shares
-            if s.active and not (s.is_proven and s.move.kind in KINDS)
+            if s.active and not (s.is_proven and s.move.kind in SHARED)
         }
         own = {function: watch for function, watch in list(pilot.watches.items()) if watch.started >= self._began}
         ended = {function for function, watch in own.items() if watch.ended is not None}
@@ -146,7 +147,7 @@ class Team:
             return
         self._take_back_what_disappoints()
         have = self._adopted | {(a.kind, a.path, tuple(a.sites)) for a in pilot.applied}
-        moves = [move for move in self.crew.proven() if move.kind in KINDS and move.key not in have]
+        moves = [move for move in self.crew.proven() if move.kind in SHARED and move.key not in have]
         settled = [function for function in self.crew.settled() if function not in pilot.watches]
         for path, file in list(pilot.program.files.items()):
             here = [move for move in moves if move.file == path and move.sha256 == file.sha256]

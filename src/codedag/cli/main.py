@@ -22,6 +22,8 @@ COMMANDS = {
     "view": "codedag.cli.view",
     "compare": "codedag.cli.compare",
     "experiment": "codedag.cli.experiment",
+    "runs": "codedag.cli.runs",
+    "cache": "codedag.cli.cache",
     "doctor": "codedag.cli.doctor",
 }
 

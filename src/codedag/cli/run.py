@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -23,6 +24,9 @@ from codedag.instrument import sites as site_module
 
 if TYPE_CHECKING:
     from codedag.autopilot.options import Options
+#: What starts other programs rather than doing the work.
+LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "torchrun", "accelerate", "deepspeed")
+_INSIDE = "use torchrun --no-python ... codedag run SCRIPT"
 
 
 @click.command(
@@ -63,6 +67,10 @@ def command(
     if site_module.why_twin:
         say(ctx, f"note: the plain-Python recorder is in use: {site_module.why_twin}")
     keeper = Keeper("run", target, output)
+    if Path(target.name).name in LAUNCHERS:
+        keeper.notes.append(
+            f"{target.name} starts its ranks as programs of their own, which are not observed: {_INSIDE}"
+        )
     finished = session.run(target, keeper, options)
     conclude(ctx, _report, ctx, finished)
     return finished.ending.leave
@@ -98,6 +106,9 @@ def _report(ctx: click.Context, finished: object) -> None:
         return
     place = f"not written ({finished.keeper.broken})" if finished.keeper.broken else str(finished.keeper.path)
     outcome = finished.outcome
+    if (rank := os.environ.get("RANK", "0")) != "0":  # every rank is a program of its own; one of them speaks for all
+        say(ctx, f"rank {rank}: run directory: {place}")
+        return
     say(ctx, *five_lines(outcome.report, outcome.since_switch(), place), *finished.keeper.notes)
     if not finished.keeper.broken:
-        say(ctx, f"next: codedag view {quote(place)}")
+        say(ctx, f"next: open {quote(place + '/report.html')} in a browser, or codedag view {quote(place)}")
