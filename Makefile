@@ -44,6 +44,7 @@ bench: setup
 	$(BIN)/python bench/substitutions.py
 	$(BIN)/python bench/tracing.py
 	$(BIN)/python bench/packages.py
+	$(BIN)/python bench/planner.py
 
 wheel: setup
 	$(BIN)/python -m build --no-isolation --wheel --outdir dist .
