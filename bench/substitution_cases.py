@@ -182,7 +182,52 @@ DESIGNS: dict[str, tuple[Any, ...]] = {
     "firwin": (101, 0.2),
 }
 
+
+def numbers(kind: type) -> Maker:
+    """Calls with a list of as many numbers as an image has rows times eight."""
+    return lambda shape, plain: (([kind(number % 97) for number in range(shape[0] * 8)],), {})
+
+
+def tensor(dtype: str, *args: Any, **options: Any) -> Maker:
+    """Calls with a tensor of numbers from 0 to 255, or of floats between 0 and 1."""
+
+    def make(shape: Shape, plain: bool) -> Arguments:
+        import torch
+
+        made = torch.randint(0, 256, shape) if dtype != "float32" else torch.rand(shape)
+        return (made.to(getattr(torch, dtype)), *args), options
+
+    return make
+
+
+def series(*args: Any, texts: bool = False) -> Maker:
+    """Calls with a pandas series of numbers from 0 to 49, or of as many words."""
+
+    def make(shape: Shape, plain: bool) -> Arguments:
+        import pandas
+
+        values = np.random.default_rng(0).integers(0, 50, shape[0] * shape[1])
+        return (pandas.Series([f"word {value}" for value in values] if texts else values), *args), {}
+
+    return make
+
+
+PER_CHANNEL = np.array([123.7, 116.3, 103.5], np.float32), np.array([0.017, 0.0175, 0.0174], np.float32)
+
 CASES: dict[str, tuple[Case, ...]] = {
+    "pandas.Series.map": (("texts", series({f"word {number}": number for number in range(50)}, texts=True)),),
+    "pandas.Series.replace": (("whole numbers", series({number: number + 1 for number in range(50)})),),
+    "pandas.Series.isin": (("3", series([1, 2, 3])),),
+    "pandas.Series.nunique": (("50", series()),),
+    "albucore.normalize": (("colour", colour(*PER_CHANNEL)),),
+    "albucore.to_float": (("colour", colour()), ("grey", grey())),
+    "torch.tensor": (("ints", numbers(int)), ("floats", numbers(float))),
+    "torch.unique": (
+        ("bytes", tensor("uint8")),
+        ("int64", tensor("int64")),
+        ("counts", tensor("int64", return_counts=True)),
+    ),
+    "torch.quantile": (("median", tensor("float32", 0.5)), ("99 %", tensor("float32", 0.99))),
     **{f"scipy.signal.{name}": (("low", fixed(*arguments)),) for name, arguments in DESIGNS.items()},
     "scipy.signal.lfilter_zi": (("2", fixed(np.array([0.1, 0.2, 0.1]), np.array([1.0, -0.9, 0.3]))),),
     "librosa.stft": (("2048", sound()), ("512", sound(n_fft=512, hop_length=160))),

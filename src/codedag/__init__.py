@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from codedag.api.optimizer import Partition as Partition
     from codedag.api.run import Run as Run
     from codedag.api.tracing import trace as trace
+    from codedag.api.visualizer import GraphvizDataflowVisualizer as GraphvizDataflowVisualizer
     from codedag.experiment import ExperimentMonitor as ExperimentMonitor
     from codedag.experiment import MetricsLogger as MetricsLogger
     from codedag.experiment import ResourceMonitor as ResourceMonitor
@@ -48,6 +49,7 @@ _HOMES = {
     "ExperimentMonitor": "codedag.experiment",
     "FilterConfig": "codedag.instrument.selection",
     "FunctionFilter": "codedag.api.filters",
+    "GraphvizDataflowVisualizer": "codedag.api.visualizer",
     "MemoryProfiler": "codedag.api.monitors",
     "MetricsLogger": "codedag.experiment",
     "PerformanceMonitor": "codedag.api.monitors",
@@ -67,6 +69,7 @@ __all__ = [
     "FunctionFilter",
     "Graph",
     "GraphCoarsening",
+    "GraphvizDataflowVisualizer",
     "IterativeOptimizer",
     "KWayPartitioner",
     "MemoryProfiler",
@@ -106,6 +109,13 @@ def _trace(*args: object, **keywords: object) -> object:
 
     face = importlib.import_module("codedag.api.tracing").trace
     return face(*args, **keywords)
+
+
+def load_ipython_extension(shell: object) -> None:
+    """What `%load_ext codedag` calls: the cell magic `%%codedag` is there from now on."""
+    import importlib
+
+    importlib.import_module("codedag.plugins.notebook").load(shell)
 
 
 def __dir__() -> list[str]:

@@ -10,6 +10,8 @@ import random
 from functools import cache
 from typing import Any
 
+from codedag.ir import CostRow, CostTable, Edge, Graph, Link, Machine, Op, Pu
+
 Item = tuple[str, Any]  # ("op", id) or ("copy", (id, destination))
 
 
@@ -238,6 +240,30 @@ def _cheapest(made: dict[str, Any], depth: dict[str, int], to: str, nbytes: int)
     if len(near) > 1:
         raise Ambiguous
     return near[0]
+
+
+def as_files(made: dict[str, Any]) -> tuple[Graph, CostTable, Machine]:
+    """The instance as the planner reads it; some operations cannot run on some units."""
+    rng = random.Random(len(made["edges"]))
+    ops = [
+        Op(
+            id=op, name="f", kind="call", file="a.py", line=1, context="f", count=1, self_seconds=0.0,
+            total_seconds=0.0, out_nbytes=made["nbytes"][op],
+        )
+        for op in made["place"]
+    ]  # fmt: skip
+    edges = [Edge(a, b, "flow" if kind else "anti", made["nbytes"][a] if kind else 0) for a, b, kind in made["edges"]]
+    rows = [
+        CostRow(op=op, pu=pu, variant="original", seconds=seconds, status="ok", scratch_nbytes=made["scratch"][op])
+        for op, costs in made["costs"].items()
+        for at, (pu, seconds) in enumerate(costs.items())
+        if at == 0 or rng.random() < 0.8
+    ]
+    machine = Machine(
+        pus=[Pu(**{**pu, "memory_nbytes": 1 << 40}) for pu in made["pus"]],
+        links=[Link(**link) for link in made["links"]],
+    )
+    return Graph.build(ops, edges), CostTable(pus=[pu["name"] for pu in made["pus"]], rows=rows), machine
 
 
 class Ambiguous(Exception):

@@ -8,12 +8,14 @@ import os
 import random
 from pathlib import Path
 
+import msgspec
 import pytest
 import report_runs
 from browser import CHROMIUM, Browser
-from plan_instances import Ambiguous, changed, instance, peaks, plan_of, times
+from plan_instances import Ambiguous, as_files, changed, instance, peaks, plan_of, times
 
 from codedag.ir import Graph, RunDirectory, save
+from codedag.plan.decide import make_plan
 from codedag.view.html.page import write_page
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium here (Debian package: chromium)")
@@ -97,6 +99,42 @@ def test_the_page_simulates_plans_as_the_model_says(browser, tmp_path):
         }, number
 
 
+def test_the_page_replays_the_plans_of_the_planner(browser, tmp_path):
+    """1,000 plans that `codedag plan` would write take in the page what their files say."""
+    (tmp_path / "run").mkdir()
+    write_page(RunDirectory(tmp_path / "run"), tmp_path / "page.html")
+    browser.open(f"file://{tmp_path}/page.html")
+    begin = random.randrange(10**6)
+    asked, plans = [], []
+    for seed in range(begin, begin + INSTANCES):
+        made = instance(seed)
+        plan = msgspec.to_builtins(make_plan(*as_files(made), budget=0.0, seed=seed))
+        facts = {
+            "placement": [[one["op"], one["pu"], one["variant"]] for one in plan["placement"]],
+            "schedule": [[one["op"], one["start"], one["end"]] for one in plan["schedule"]],
+            "transfers": plan["transfers"],
+        }
+        kept = {k: made[k] for k in ("pus", "links", "edges", "nbytes", "scratch")}
+        asked.append({**kept, "plan": facts, "choice": {}})
+        plans.append((seed, plan))
+    told = []
+    for first in range(0, INSTANCES, 100):
+        told += browser.run(f"{JUDGE}({json.dumps(asked[first : first + 100])})")
+    for (seed, plan), said in zip(plans, told, strict=True):
+        result = said["replayed"]
+        assert "error" not in result, (seed, result)
+        assert _near(result["makespan"], plan["makespan_seconds"]), seed
+        for step in plan["schedule"]:
+            assert _near(result["items"][f"op {step['op']}"][1], step["end"]), (seed, step)
+        for copy in plan["transfers"]:
+            assert _near(result["items"][f"copy {copy['op']} {copy['dst']}"][1], copy["end"]), (seed, copy)
+
+
+def _near(one: float, other: float) -> bool:
+    """Equal as the model asks: within a millionth."""
+    return abs(one - other) <= 1e-6 * max(other, 1e-3)
+
+
 PAGES = ("summary", "graph", "timeline", "operations", "plan", "log", "memory", "method")
 
 
@@ -152,7 +190,7 @@ def test_every_page_opens_in_both_themes(browser, two_units, theme, size):
         "summary": ("2.00\u00d7", "identical", "cuda:0 (simulated)", "one table kernel"),
         "graph": ("whole program", "6 operations in 6 boxes"),
         "timeline": ("switched", "cuda:0 (simulated)", "copy cpu → cuda:0", "critical path"),
-        "operations": ("cv2.imread", "train.py:10", "sure", "proven in use"),
+        "operations": ("cv2.imread", "train.py:10", "sure", "measured in use"),
         "plan": ("101 ms", "ten times faster there", "fuse: truediv \u203a clip"),
         "log": ("no exact variant is known", "train.py:12-13", "bit-equal"),
         "memory": ("240 MB", "Who holds the peak on cuda:0"),

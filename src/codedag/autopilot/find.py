@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from codedag.backends.elementwise import MAP, PACK, role_of
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find
@@ -16,8 +17,10 @@ from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import CALL
 from codedag.migrate.chain import SMALLEST
 from codedag.migrate.chain import Link as ChainLink
-from codedag.migrate.remember import Link as Step
 from codedag.trace.recorder import Template
+
+if TYPE_CHECKING:
+    from codedag.migrate.remember import Link as Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,8 @@ class FoundPrefix:
 
 def prefixes(file: InstrumentedFile, owner: str, templates: list[Template], taken: set[int]) -> list[FoundPrefix]:
     """The prefixes of one function, each as long as the source proves that its value goes nowhere else."""
+    from codedag.migrate.remember import Link as Step
+
     names = {site: next(iter(seen)) for site, seen in names_by_site(templates).items() if len(seen) == 1}
     next_of = {link.source: link for link in file.links if file.infos[link.source].owner == owner}
     found = []
@@ -124,6 +129,8 @@ def prefixes(file: InstrumentedFile, owner: str, templates: list[Template], take
 
 def prefix_at(file: InstrumentedFile, sites: Sequence[int], names: Sequence[str]) -> FoundPrefix:
     """The prefix at these sites, as an earlier run found it."""
+    from codedag.migrate.remember import Link as Step
+
     operand = {(link.source, link.target): link.operand for link in file.links}
     places = [0, *(operand[pair] for pair in pairwise(sites))]
     links = tuple(Step(file.sites[s], p if isinstance(p, int) else -1) for s, p in zip(sites, places, strict=True))

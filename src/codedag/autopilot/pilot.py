@@ -35,7 +35,7 @@ from codedag.migrate.chain import Chain
 from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.kernels import Shelf
-from codedag.migrate.remember import Memory, Prefix
+from codedag.migrate.memory import Memory
 from codedag.migrate.substitute import Substitute
 from codedag.migrate.trial import Trial
 from codedag.migrate.usable import may_run
@@ -62,6 +62,7 @@ class Pilot:
     plan: Plan | None = None
     allow: tuple[Equivalence, ...] = (EXACT,)
     max_overhead: float = MAX_OVERHEAD
+    on_tick: Callable[[], None] = lambda: None
     recorder: Recorder = field(init=False)
     shelf: Shelf = field(init=False)
     widen: Widen = field(init=False)
@@ -92,7 +93,7 @@ class Pilot:
         self.recorder = Recorder(self.program.names, self._saw)
         self.shelf = Shelf(synchronous=self.synchronous)
         self.team, self.replay, self.inside = Team(self), Replay(self), Inside(self)
-        self.widen = Widen(self.program, self.memory, self.later, self._widened, self._not_widened)
+        self.widen = Widen(self.program, self.memory, self.later, self._is_planned, self._widened, self._not_widened)
 
     # -- the life of a run
 
@@ -251,6 +252,7 @@ class Pilot:
     def _look_around(self) -> None:
         """What is done now and then: functions without data are left alone, and processes hear of each other."""
         self.log.sample()
+        self.on_tick()
         if self.kernels and find.is_loaded("numpy"):  # not before the program has loaded it as it wants it
             wanted, self.kernels = self.kernels, []
             attempt(self.shelf.stock, wanted)
@@ -331,7 +333,7 @@ class Pilot:
         for prefix in find.prefixes(file, owner, seen, taken):
             self.apply_prefix(file, owner, prefix)
         self.program.install(path, [owner])
-        self.widen.found(path, owner)
+        self.widen.look()
 
     def apply_chain(
         self, file: InstrumentedFile, owner: str, links: tuple[ChainLink, ...], between: tuple[int, ...]
@@ -367,6 +369,8 @@ class Pilot:
 
     def apply_prefix(self, file: InstrumentedFile, owner: str, found: find.FoundPrefix) -> None:
         """Keeps what a function reads and always does to it."""
+        from codedag.migrate.remember import Prefix  # with all that is known about effects: only where it is used
+
         trial = Trial(" ".join(found.names))
         prefix = Prefix(found.links, trial, self.memory, Repeats(self.program).expected)
         sites = [link.site.info.index for link in found.links]
@@ -385,6 +389,11 @@ class Pilot:
             self.switched_at = time.perf_counter()
 
     # -- items in several threads
+
+    def _is_planned(self, function: Function) -> bool:
+        """Whether a function is not observed any more, or never had anything to see."""
+        watch = self.watches.get(function)
+        return watch is None or (watch.ended is not None and function not in self.unplanned)
 
     def _widened(self, function: Function, trial: Trial, variant: str) -> None:
         path, owner = function

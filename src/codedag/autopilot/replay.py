@@ -129,7 +129,7 @@ class Replay:
         self.pilot.apply_prefix(file, move.function, find.prefix_at(file, move.sites, move.chain))
 
     def _items(self, file: InstrumentedFile, move: Move | Proven) -> None:
-        self.pilot.widen.expect(file.path, move.function)
+        self.pilot.widen.expect()
 
     def _inside(self, file: InstrumentedFile, move: Move | Proven) -> None:
         self.pilot.inside.expect(Wish(move.chain[0], move.variant, file.path, move.function, move.sites[0]))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from os import getpid
 from time import perf_counter
 
+from codedag.autopilot.live import Live
 from codedag.autopilot.options import Options
 from codedag.autopilot.outcome import Outcome, conclude
 from codedag.autopilot.pilot import Pilot
@@ -24,10 +25,9 @@ from codedag.instrument.hook import importing
 from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
 from codedag.ir import RunDirectory
-from codedag.migrate.remember import Memory
+from codedag.migrate.memory import Memory
 from codedag.trace.rundir import Keeper
 from codedag.trace.rundir import _versions as versions_loaded
-from codedag.view.html.page import write_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ def run(target: Target, keeper: Keeper, options: Options | None = None) -> Finis
     store = None if options.plan is not None or options.observe_only else Store(target, _looser(options))
     if store is not None and not options.fresh:
         _recall(pilot, store)
+    pilot.on_tick = Live(pilot.recorder.gathered, keeper.path / "records")
     around = ExitStack()
     around.enter_context(importing(pilot.program))
     pilot.start()
@@ -110,6 +111,8 @@ def _finished(
         after(shutil.rmtree, pilot.team.crew.folder, ignore_errors=True)
     keeper.left("the timeline could not be made", after(_keep_events, keeper, pilot, ended))
     keeper.end("ok" if ending.code == 0 else "failed", ending.code)
+    if not keeper.broken:
+        after(shutil.rmtree, keeper.path / "records", ignore_errors=True)
     keeper.left("the report page could not be written", after(keep_page, keeper))
     if isinstance(outcome, Failed):
         return Finished(ending, None, keeper, pilot, outcome.reason)
@@ -135,6 +138,8 @@ def _keep_events(keeper: Keeper, pilot: Pilot, ended: float) -> None:
 def keep_page(keeper: Keeper) -> None:
     """Writes the report page next to the files that it shows, unless these could not be written."""
     if not keeper.broken:
+        from codedag.view.html.page import write_page  # the program has ended: nobody waits for this at its start
+
         write_page(RunDirectory(keeper.path), keeper.path / "report.html")
 
 

@@ -24,13 +24,14 @@ from codedag.instrument.sites import CALL, VARIANT, SiteInfo, make, native
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.later import Watch
-from codedag.migrate.remember import Memory
+from codedag.migrate.memory import Memory
 from codedag.migrate.trial import Trial
 
 if TYPE_CHECKING:
     from codedag.autopilot.ordered import Batch
 
 FIRST, UNSURE = 3, 6  # batches that are fetched both ways: always, and while the gain is small
+SEEN = 2  # batches fetched as ever before it is asked which functions their items come from
 EVERY, RAREST = 40, 400  # batches per check later on, at first and after many without a difference
 SMALL_GAIN = 1.15
 FAILURES, PREPARED = 3, 25  # batches given up before the move is, and functions prepared on demand
@@ -40,6 +41,7 @@ FETCHER = "torch.utils.data._utils.fetch"
 
 Function = tuple[str, str]
 Later = Callable[[Callable[[], None]], None]
+Planned = Callable[[Function], bool]
 Begin = Callable[[Function, Trial, str], None]
 Refuse = Callable[[str, Function, str], None]
 
@@ -78,8 +80,11 @@ class Lane:
 class Widen:
     """Gives the fetches of a DataLoader more threads, and takes them away again."""
 
-    def __init__(self, program: Program, memory: Memory, later: Later, begin: Begin, refuse: Refuse) -> None:
-        self.program, self.memory, self.later, self.begin, self.refuse = program, memory, later, begin, refuse
+    def __init__(
+        self, program: Program, memory: Memory, later: Later, planned: Planned, begin: Begin, refuse: Refuse
+    ) -> None:
+        self.program, self.memory, self.later, self.planned = program, memory, later, planned
+        self.begin, self.refuse = begin, refuse
         self.threads = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, MOST_THREADS)
         self.lanes: dict[type, Lane] = {}
         self._cover: Any = None
@@ -92,14 +97,13 @@ class Widen:
 
     # -- getting in and out
 
-    def found(self, path: str, owner: str) -> None:
-        """A function has been planned: if items of a data set may come from it, their fetches are looked at."""
-        if owner.endswith("__getitem__"):
-            self._enter(sys.modules.get(FETCHER))
+    def look(self) -> None:
+        """A function has been planned: if there is a loader, its fetches are looked at."""
+        self._enter(sys.modules.get(FETCHER))
 
-    def expect(self, path: str, owner: str) -> None:
-        """An earlier run has fetched items of this function in threads: so will this one, once there is a loader."""
-        self.found(path, owner)
+    def expect(self) -> None:
+        """An earlier run has fetched items in threads: so will this one, once there is a loader."""
+        self.look()
         if self._changed is None:
             self._watch = Watch(self._loaded)
             self._watch.start()
@@ -207,7 +211,8 @@ class Widen:
     # -- preparing
 
     def _prepare_later(self, lane: Lane) -> None:
-        if not lane.waiting:
+        wanted = {lane.root} | (self._cover.wanted if self._cover is not None else set())
+        if not lane.waiting and lane.batches > SEEN and all(map(self.planned, wanted)):
             lane.waiting = True
             self.later(partial(self._prepare, lane))
 

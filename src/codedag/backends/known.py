@@ -70,14 +70,14 @@ _LIBRARIES: dict[str, Callable[[Table, Any], None]] = {
 _PACKAGES: dict[str, tuple[str, dict[str, Any]]] = known_scipy.PACKAGES | known_audio.PACKAGES
 _table = Table()
 _waiting = dict(_LIBRARIES)
-_seen: tuple[int, str] = (0, "")  # how many modules were loaded when last looked, and the last of them
+_seen = 0  # how many modules were loaded when last looked
 known_builtins.learn(_table)
 
 
 def learn() -> None:
     """Adds what is known of the libraries that the program has loaded since the last time."""
     global _seen
-    now = (len(sys.modules), next(reversed(sys.modules)))
+    now = len(sys.modules)
     if now == _seen:
         return
     for name, teach in list(_waiting.items()):

@@ -116,7 +116,7 @@ class Table:
     def functions_in(self, package: str, names: str, **facts: Any) -> None:
         """Adds functions of all modules of a package that are loaded by now, under the names of the package."""
         wanted = frozenset(names.split())
-        for module_name in [n for n in sys.modules if n == package or n.startswith(f"{package}.")]:
+        for module_name in [n for n in list(sys.modules) if n == package or n.startswith(f"{package}.")]:
             for name in wanted & vars(sys.modules[module_name]).keys():
                 function = vars(sys.modules[module_name])[name]
                 if callable(function) and _is_of(function, package.partition(".")[0]):

@@ -34,6 +34,8 @@ PyObject *pixels_correlate(PyObject *module, PyObject *args);
 PyObject *pixels_grid(PyObject *module, PyObject *args);
 PyObject *pixels_places(PyObject *module, PyObject *args);
 PyObject *pixels_hues(PyObject *module, PyObject *args);
+PyObject *pixels_scale(PyObject *module, PyObject *args);
+PyObject *pixels_divide(PyObject *module, PyObject *args);
 PyObject *pixels_distances(PyObject *module, PyObject *args);
 
 int pixels_view(PyObject *object, Py_buffer *view, int writable, Py_ssize_t least);

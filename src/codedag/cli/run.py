@@ -111,4 +111,4 @@ def _report(ctx: click.Context, finished: object) -> None:
         return
     say(ctx, *five_lines(outcome.report, outcome.since_switch(), place), *finished.keeper.notes)
     if not finished.keeper.broken:
-        say(ctx, f"next: codedag view {quote(place)}")
+        say(ctx, f"next: open {quote(place + '/report.html')} in a browser, or codedag view {quote(place)}")

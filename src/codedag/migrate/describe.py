@@ -49,6 +49,10 @@ def shape_class(args: Sequence[Any], keywords: Mapping[str, Any]) -> Hashable:
             found.append((value.dtype.char, value.ndim, value.size.bit_length()))
         elif how == "tensor":
             found.append((value.dtype, value.ndim, value.numel().bit_length()))
+        elif how == "picture":
+            found.append((value.mode, (value.width * value.height).bit_length()))
+        elif how == "table":
+            found.append((kind, value.size.bit_length()))
         else:
             found.append(value if kind is str else kind)
     return tuple(found)
@@ -58,14 +62,21 @@ _how: dict[type, str] = {}  # by type; this is asked for every call
 
 
 def _learn(kind: type) -> str:
-    """What a type is to us: an array, a tensor, or something else."""
+    """What a type is to us: an array, a tensor, a picture, a table, or something else."""
     if len(_how) > 500:
         _how.clear()
-    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    if numpy is not None and kind is numpy.ndarray:
-        _how[kind] = "array"
-    elif torch is not None and kind is getattr(torch, "Tensor", None):
-        _how[kind] = "tensor"
-    else:
-        _how[kind] = "other"
-    return _how[kind]
+    for how, library, names in _KINDS:
+        module = sys.modules.get(library)
+        if module is not None and any(issubclass(kind, getattr(module, name, ())) for name in names):
+            _how[kind] = how if how == "picture" or kind in [getattr(module, name) for name in names] else "other"
+            return _how[kind]
+    return _how.setdefault(kind, "other")
+
+
+# Pictures come in a class per file format; a subclass of the others is somebody's own and is not asked for anything.
+_KINDS = (
+    ("array", "numpy", ("ndarray",)),
+    ("tensor", "torch", ("Tensor",)),
+    ("picture", "PIL.Image", ("Image",)),
+    ("table", "pandas", ("Series", "DataFrame")),
+)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from sys import _getframe
 from time import perf_counter
+from types import FrameType
 from typing import Any
 
 from codedag.backends.proof import near
@@ -85,8 +86,13 @@ class Guarded:
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         """A substitute's result; or that the original must run, alone or for comparison."""
+        frame = None if self.contexts is None else _getframe(1)
+        answer = attempt(self._answer, frame, args, keywords)
+        return self._decline(f"a part of CodeDAG failed: {answer.reason}") if type(answer) is Failed else answer
+
+    def _answer(self, frame: FrameType | None, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         started = perf_counter()
-        if self.contexts is not None and not self.contexts.of(_getframe(1)):
+        if self.contexts is not None and not self.contexts.of(frame):
             return self._decline(ELSEWHERE)
         ballot = self.choice.ballot(shape_class(args, keywords))
         taking = self._taking(ballot, args, keywords)
@@ -140,8 +146,8 @@ class Guarded:
         if due:
             return stands.native.Then(partial(self._compare, call, result, ended - started, perf_counter()))
         if self.demote and (call.ballot.calls % TIMED == 0 or call.ballot.is_young(call.at)):
-            call.ballot.add(call.at, ended - started)
-            self._look(call.at)
+            attempt(call.ballot.add, call.at, ended - started)
+            attempt(self._look, call.at)
         return result
 
     def _due(self, trial: Trial, call: _Running) -> bool:
@@ -151,24 +157,31 @@ class Guarded:
         return self.mode.always or due or (self.demote and call.ballot.is_young(call.at))
 
     def _timed(self, ballot: Ballot, started: float, original: Any) -> None:
-        ballot.add(ORIGINAL, perf_counter() - started)
+        seconds = perf_counter() - started
+        attempt(ballot.add, ORIGINAL, seconds)
         for at in range(1, len(self.arms) + 1):
-            self._look(at)
+            attempt(self._look, at)
 
     def _compare(self, call: _Running, result: Any, seconds: float, between: float, original: Any) -> None:
-        ended = perf_counter()
+        original_seconds = perf_counter() - between
+        verdict = attempt(self._recorded, call, result, original, original_seconds, seconds)
+        if self.demote:
+            attempt(call.ballot.add_pair, call.at, original_seconds, seconds)
+            attempt(self._look, call.at)
+        if isinstance(verdict, No) and self.mode.raises:
+            trial = call.arm.trial
+            hint = "Leave this substitution out of the plan, and report it."
+            raise Different(f"{trial.what}{trial.evidence}: {verdict.reason}", hint=hint)
+
+    def _recorded(self, call: _Running, result: Any, original: Any, original_seconds: float, seconds: float) -> Verdict:
+        """What the comparison says; the trial knows it then."""
         trial, promise = call.arm.trial, call.arm.substitution.equivalence
         verdict = attempt(near, original, result, promise)
         verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
         if isinstance(verdict, No):
             verdict = self._explained(verdict, call, result, original)
-        trial.record(ended - between, seconds, verdict)
-        if isinstance(verdict, No) and self.mode.raises:
-            hint = "Leave this substitution out of the plan, and report it."
-            raise Different(f"{trial.what}{trial.evidence}: {verdict.reason}", hint=hint)
-        if self.demote:
-            call.ballot.add_pair(call.at, ended - between, seconds)
-            self._look(call.at)
+        trial.record(original_seconds, seconds, verdict)
+        return verdict
 
     def _explained(self, verdict: No, call: _Running, result: Any, original: Any) -> Verdict:
         """The verdict with the place of a NaN or infinity; the call itself is kept in words."""

@@ -155,8 +155,8 @@ static PyObject *model_prices(Model *m, PyObject *args) {
 
 static PyObject *model_lists(Model *m, PyObject *args) {
     Py_buffer order, ahead, price, fixed;
-    double ahead_weight, price_weight; int gaps, unlimited;
-    if (!PyArg_ParseTuple(args, "y*y*dy*dy*pp", &order, &ahead, &ahead_weight, &price, &price_weight, &fixed, &gaps, &unlimited)) return NULL;
+    double ahead_weight, price_weight, copy_weight; int gaps, unlimited;
+    if (!PyArg_ParseTuple(args, "y*y*dy*dy*ppd", &order, &ahead, &ahead_weight, &price, &price_weight, &fixed, &gaps, &unlimited, &copy_weight)) return NULL;
     PyObject *out = NULL, *place = NULL, *start = NULL;
     State s;
     PuLane *pus = malloc((m->groups + 1) * sizeof(PuLane));
@@ -165,7 +165,7 @@ static PyObject *model_lists(Model *m, PyObject *args) {
     if (!pus || state_make(&s, m, 0)) { PyErr_NoMemory(); goto out; }
     if ((start = bytes_of(NULL, (size_t)m->n * sizeof(tick)))) {
         Taste taste = {ahead.len ? ahead.buf : NULL, ahead_weight, price.len ? price.buf : NULL, price_weight,
-                       fixed.len ? fixed.buf : NULL, gaps, unlimited};
+                       fixed.len ? fixed.buf : NULL, gaps, unlimited, copy_weight};
         tick made;
         Py_BEGIN_ALLOW_THREADS
         made = list_schedule(&s, order.buf, &taste, pus, (tick *)PyBytes_AS_STRING(start));

@@ -37,6 +37,7 @@ class Model:
         fixed: bytes,
         gaps: bool,
         unlimited: bool,
+        copy_weight: float,
         /,
     ) -> tuple[int, bytes, bytes] | None: ...
     def tails(self, place: bytes, order: bytes, /) -> bytes: ...

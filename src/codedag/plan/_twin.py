@@ -203,7 +203,7 @@ class Model:
 
     def lists(
         self, order: bytes, ahead: bytes, ahead_weight: float, price: bytes, price_weight: float, fixed: bytes,
-        gaps: bool, unlimited: bool,
+        gaps: bool, unlimited: bool, copy_weight: float,
     ) -> tuple[int, bytes, bytes] | None:  # fmt: skip
         """A list schedule: (makespan, place, start), or None."""
         k, cost, state = self.k, self.cost, State(self)
@@ -230,6 +230,8 @@ class Model:
                 if prices:
                     like += price_weight * (prices[self.group[d]] * float(own[d]) - cheapest)
                 liking, pu = whole(like), pus[self.group[d]]
+                if liking < NEVER and copy_weight > 0:
+                    liking += whole(copy_weight * float(self._copying(state, v, d)))
                 if liking >= NEVER or pu.peek(floor, own[d]) + own[d] + liking >= best:
                     continue
                 ready = state.tried(v, d)
@@ -247,6 +249,11 @@ class Model:
             state.hold(v * k + chosen, end[v])
             last = max(last, end[v])
         return last, array("i", state.place).tobytes(), array("q", start).tobytes()
+
+    def _copying(self, state: State, v: int, d: int) -> int:
+        """Ticks of copies that an op needs on a PU."""
+        far = [p for p in self.preds[v] if state.held.get(p * self.k + d, -1) < 0]
+        return min(NEVER, sum(least_ticks(self, p, state.place[p], d) for p in far))
 
     def tails(self, place: bytes, order: bytes) -> bytes:
         """What comes after each op in this plan."""

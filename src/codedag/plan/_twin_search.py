@@ -91,19 +91,19 @@ class Search:
             if x % STEP == 0 and x > changed:
                 load = self.load[x // STEP]
                 if any(free + more > limit for free, more in zip(state.free, load, strict=True)):
-                    self.work += x - x0
+                    self.work += x - x0 + state.sends
                     return NEVER
             v = self.order[x]
             d = self.place[v]
             g = m.group[d]
             end = max(state.inputs_at(v, d), state.free[g]) + m.cost[v * k + d]
             if end + (self.tail[v] if x > changed else self.ahead[v * k + d]) > limit:
-                self.work += x - x0 + 1
+                self.work += x - x0 + 1 + state.sends
                 return NEVER
             state.free[g] = end
             state.hold(v * k + d, end)
             last = max(last, end)
-        self.work += m.n - x0
+        self.work += m.n - x0 + state.sends
         return last
 
     def _commit(self, first: int) -> int:
@@ -128,7 +128,7 @@ class Search:
         self.held, self.blocker = state.held, state.blocker
         self.tail = tails(m, self.place, self.order)
         self._loads()
-        self.work += 2 * m.n - x0
+        self.work += 2 * m.n - x0 + state.sends
         self.stale = True
         return last
 

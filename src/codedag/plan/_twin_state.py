@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 NEVER = 1 << 60
 GAPS = 4
+SORTED = 16
 
 Gap = tuple[int, int]
 
@@ -91,6 +92,7 @@ class State:
         self.blocker: dict[int, int] = {}
         self.copies: list[tuple[int, int, int, int, int]] | None = None
         self.unlimited = False
+        self.sends = 0
 
     def hold(self, at: int, when: int) -> None:
         """Notes that a value is on a PU from then on."""
@@ -102,7 +104,8 @@ class State:
         if self.unlimited:
             self.hold(to, ready + length)
             return ready + length
-        lane = self._lane(m.lane[src * m.k + dst])
+        self.sends += 1
+        lane = self.lane[m.lane[src * m.k + dst]]
         before = lane.last if lane.tail > ready else -1
         start = lane.slot(ready, length, to)
         self.blocker[to] = before if start > ready else -1
@@ -110,9 +113,6 @@ class State:
         if self.copies is not None:
             self.copies.append((p, src, dst, start, start + length))
         return start + length
-
-    def _lane(self, which: int) -> Lane:
-        return self.lane[which]
 
     def fetch(self, p: int, d: int) -> int:
         """When the value of p is on d, copying it there if it is not; NEVER if no route leads there."""
@@ -144,8 +144,15 @@ class State:
 
     def inputs_at(self, v: int, d: int) -> int:
         """When all that v needs is on d; NEVER if something cannot get there."""
-        m, ready = self.m, 0
+        m, k, ready = self.m, self.m.k, 0
+        far: list[tuple[int, int]] = []
         for p in m.preds[v]:
+            t = self.held.get(p * k + d, -1)
+            if t < 0 and len(far) < SORTED:  # what is ready first is copied first
+                far.append((self.held[p * k + self.place[p]], p))
+            else:
+                ready = max(ready, t if t >= 0 else self.fetch(p, d))
+        for _, p in sorted(far):
             ready = max(ready, self.fetch(p, d))
         for p in m.orders[v]:
             ready = max(ready, self.held[p * m.k + self.place[p]])

@@ -7,9 +7,17 @@ like all others; balance and cut are reported.
 from __future__ import annotations
 
 import heapq
+from array import array
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
+
+from codedag.plan.problem import NEVER, ints
+from codedag.plan.strategies import Candidate, Context
+
+#: Up to so many PUs every way to give parts to PUs is tried.
+MOST_PERMUTED = 4
 
 
 @dataclass(slots=True)
@@ -186,6 +194,45 @@ def refine(
             for entry in _moves(graph, parts, other, fixed):
                 heapq.heappush(heap, entry)
     return done
+
+
+def parts(context: Context) -> Iterator[Candidate]:
+    """The plans in which each PU runs one part of the graph, as grown and as refined."""
+    problem = context.problem
+    at, mid, pred = (ints(part) for part in context.model.edges[:3])
+    load = [_least(context.costs[v * problem.k : (v + 1) * problem.k]) for v in range(problem.n)]
+    out = problem.graph.op_columns.out_nbytes
+    nbytes = [float(out[row]) for row in problem.rows]
+    edges = [(p, v, nbytes[p]) for v in range(problem.n) for p in pred[at[v] : mid[v]]]
+    graph = Weighted.of(load, nbytes, edges)
+    grown = grow(graph, problem.k)
+    yield from _mapped(context, "k-way", grown)
+    refine(graph, grown, 10 * problem.n)
+    yield from _mapped(context, "k-way refined", grown)
+
+
+def _least(costs: Sequence[int]) -> float:
+    return float(min(costs))
+
+
+def _mapped(context: Context, name: str, grown: Parts) -> Iterator[Candidate]:
+    """The parts on the PUs, in the way that makes the loads smallest; ops go elsewhere where they must."""
+    k, costs = context.problem.k, context.costs
+    count = len(grown.loads)
+    ways = permutations(range(k), count) if k <= MOST_PERMUTED else iter([tuple(range(count))])
+    totals = [[0] * k for _ in range(count)]
+    for v, part in enumerate(grown.part):
+        for d in range(k):
+            totals[part][d] += min(costs[v * k + d], NEVER >> 20)
+    best = min(ways, key=lambda way: (max((totals[part][d] for part, d in enumerate(way)), default=0), way))
+    place = array("i", (best[part] for part in grown.part))
+    for v, d in enumerate(place):
+        own = costs[v * k : (v + 1) * k]
+        if own[d] >= NEVER:
+            place[v] = own.index(min(own))
+    listed = context.listed(name, context.order(0, 1.0), fixed=place.tobytes())
+    if listed is not None:
+        yield listed
 
 
 def _moves(graph: Weighted, parts: Parts, node: int, fixed: set[int]) -> list[tuple[float, int, int]]:

@@ -21,6 +21,9 @@ typedef int64_t tick;
 /* The same for a processing unit, where only list schedules look for gaps. */
 #define PU_GAPS 256
 
+/* How many inputs of an op are copied in the order in which they are ready; more than that in the order of the ops. */
+#define SORTED 16
+
 typedef struct {
     tick tail;
     int32_t count, last; /* last: the copy (op * k + PU) that ends at the tail, -1 = none */
@@ -62,6 +65,7 @@ typedef struct {
     /* The current plan is being written down: position of the op at work, and what each copy waited for. */
     int committing;
     int32_t at, *blocker;
+    int64_t sends; /* copies so far: they are work too */
     int unlimited; /* copies do not take turns: the model of most published schedulers */
     /* What a trial changed, to be undone. */
     int trial;
@@ -152,6 +156,7 @@ static tick send(State *s, int32_t p, int32_t src, int32_t dst) {
     size_t to = (size_t)p * m->k + dst;
     tick ready = held_at(s, (size_t)p * m->k + src), length = copy_ticks(m, p, src, dst);
     if (s->unlimited) { hold(s, to, ready + length); return ready + length; }
+    s->sends++;
     Lane *l = lane_for(s, m->lane[(size_t)src * m->k + dst]);
     int32_t before = l->tail > ready ? l->last : -1;
     tick start = slot(l, ready, length, (int32_t)to);
@@ -244,9 +249,23 @@ static void state_begin(State *s) {
 /* When all that v needs is on d; NEVER if something cannot get there. */
 static inline tick inputs_at(State *s, int32_t v, int32_t d) {
     const Model *m = s->m;
-    tick ready = 0;
+    tick ready = 0, when[SORTED];
+    int32_t far[SORTED], count = 0;
     for (int32_t e = m->pred_at[v]; e < m->pred_mid[v]; e++) {
-        tick t = fetch(s, m->pred[e], d);
+        int32_t p = m->pred[e];
+        tick t = held_at(s, (size_t)p * m->k + d);
+        if (t < 0 && count < SORTED) { /* what is ready first is copied first */
+            int32_t i = count++;
+            t = held_at(s, (size_t)p * m->k + s->place[p]);
+            for (; i > 0 && when[i - 1] > t; i--) { when[i] = when[i - 1]; far[i] = far[i - 1]; }
+            when[i] = t; far[i] = p;
+            continue;
+        }
+        if (t < 0) t = fetch(s, p, d);
+        if (t > ready) ready = t;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        tick t = fetch(s, far[i], d);
         if (t > ready) ready = t;
     }
     for (int32_t e = m->pred_mid[v]; e < m->pred_at[v + 1]; e++) {

@@ -199,7 +199,18 @@ typedef struct {
     double price_weight;
     const int32_t *fixed; /* n, -1 = free; or NULL */
     int gaps, unlimited;
+    double copy_weight; /* what a tick of copying costs beside the waiting: the link is not free for others */
 } Taste;
+
+static tick copying(const State *s, int32_t v, int32_t d) {
+    const Model *m = s->m;
+    tick sum = 0;
+    for (int32_t e = m->pred_at[v]; e < m->pred_mid[v]; e++) {
+        int32_t p = m->pred[e];
+        if (held_at(s, (size_t)p * m->k + d) < 0) sum += least_ticks(m, p, s->place[p], d);
+    }
+    return sum > NEVER ? NEVER : sum;
+}
 
 static inline tick liking(const Model *m, const Taste *t, int32_t v, int32_t d, double cheapest) {
     double x = 0;
@@ -234,6 +245,7 @@ static tick list_schedule(State *s, const int32_t *order, const Taste *t, PuLane
             if (cost[d] >= NEVER || (t->fixed && t->fixed[v] >= 0 && t->fixed[v] != d)) continue;
             tick like = liking(m, t, v, d, cheapest);
             if (like >= NEVER) continue;
+            if (t->copy_weight > 0) like += whole(t->copy_weight * (double)copying(s, v, d));
             const PuLane *pu = &pus[m->group[d]];
             if (pu_peek(pu, floor, cost[d], t->gaps) + cost[d] + like >= best) continue;
             trial_begin(s);

@@ -49,23 +49,23 @@ static tick resume(Search *a, int32_t first, int32_t changed, tick limit) {
     tick last = a->last[c];
     memcpy(s->free, a->free_at + (size_t)c * groups, groups * sizeof(tick));
     memcpy(s->lane, a->lane_at + (size_t)c * m->lanes, m->lanes * sizeof(Lane));
-    s->epoch++; s->from = x0;
+    s->epoch++; s->from = x0; s->sends = 0;
     for (int32_t x = x0; x < n; x++) {
         if (x % STEP == 0 && x > changed) {
             const tick *load = a->load_at + (size_t)(x / STEP) * groups;
             for (int32_t g = 0; g < groups; g++)
-                if (s->free[g] + load[g] > limit) { a->work += x - x0; return NEVER; }
+                if (s->free[g] + load[g] > limit) { a->work += x - x0 + s->sends; return NEVER; }
         }
         int32_t v = a->order[x], d = s->place[v], g = m->group[d];
         tick ready = inputs_at(s, v, d), length = m->cost[(size_t)v * k + d];
         if (s->free[g] > ready) ready = s->free[g];
         tick end = ready + length;
-        if (end + (x > changed ? a->tail[v] : a->ahead[(size_t)v * k + d]) > limit) { a->work += x - x0 + 1; return NEVER; }
+        if (end + (x > changed ? a->tail[v] : a->ahead[(size_t)v * k + d]) > limit) { a->work += x - x0 + 1 + s->sends; return NEVER; }
         s->free[g] = end;
         hold(s, (size_t)v * k + d, end);
         if (end > last) last = end;
     }
-    a->work += n - x0;
+    a->work += n - x0 + s->sends;
     return last;
 }
 
@@ -82,7 +82,7 @@ static tick commit(Search *a, int32_t first) {
         memcpy(s->lane, a->lane_at + (size_t)c * m->lanes, m->lanes * sizeof(Lane));
         s->epoch++;
     } else state_begin(s);
-    s->from = x0; s->committing = 1;
+    s->from = x0; s->committing = 1; s->sends = 0;
     for (int32_t x = x0; x < n; x++) {
         if (x % STEP == 0) {
             memcpy(a->free_at + (size_t)(x / STEP) * groups, s->free, groups * sizeof(tick));
@@ -107,7 +107,7 @@ static tick commit(Search *a, int32_t first) {
         load[m->group[d]] += m->cost[(size_t)v * k + d];
         if (x % STEP == 0) memcpy(a->load_at + (size_t)(x / STEP) * groups, load, groups * sizeof(tick));
     }
-    a->work += 2 * n - x0; a->stale = 1;
+    a->work += 2 * n - x0 + s->sends; a->stale = 1;
     return last;
 }
 

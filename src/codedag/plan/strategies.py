@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from random import Random
 from typing import NamedTuple
 
 from codedag.plan.engine import Model
@@ -38,6 +39,7 @@ class Recipe(NamedTuple):
     ahead: float = 0.0
     price: float = 0.0
     unlimited: bool = False
+    copies: float = 0.0
 
 
 class Context:
@@ -81,11 +83,11 @@ class Context:
 
     def listed(
         self, name: str, order: bytes, ahead: bytes = b"", weight: float = 0.0, price: float = 0.0,
-        fixed: bytes = b"", *, unlimited: bool = False,
+        fixed: bytes = b"", *, unlimited: bool = False, copies: float = 0.0,
     ) -> Candidate | None:  # fmt: skip
         """The plan of one list schedule, judged; None if some op fits nowhere."""
         prices = self.priced[1] if price else b""
-        found = self.model.lists(order, ahead, weight, prices, price * self.groups, fixed, True, unlimited)
+        found = self.model.lists(order, ahead, weight, prices, price * self.groups, fixed, True, unlimited, copies)
         if found is None:
             return None
         _, place, start = found
@@ -120,6 +122,12 @@ REPLAYED = tuple(
     for word, rank in (("mean", MEAN), ("least", LEAST), ("most", MOST))
 )
 PEFT = tuple(Recipe(f"peft {rank}/{weight}", rank, ahead=weight) for weight in (1.0, 0.5) for rank in (MEAN, LEAST))
+# A copy also costs those who wait for the link behind it.
+LINKS = tuple(
+    Recipe(f"links {rank}/{copying}/{ahead}/{price}/{copies}", rank, copying, ahead, price, copies=copies)
+    for copies, ahead, price in ((1.0, 1.0, 4.0), (0.5, 0.5, 1.0), (0.25, 1.0, 0.0), (0.1, 0.5, 1.0))
+    for rank, copying in ((LEAST, 1.0), (MEAN, 0.0))
+)
 # Ordered by how often each wins (bench/planner.py), since large graphs have time for a few only.
 PRICES = tuple(
     Recipe(f"price {rank}/{copying}/{ahead}/{price}", rank, copying, ahead, price)
@@ -135,16 +143,32 @@ DEPTHS = tuple(
 )
 
 
+def cooked(context: Context, recipe: Recipe) -> Candidate | None:
+    """The plan of one recipe, judged; None if some op fits nowhere."""
+    return context.listed(
+        recipe.name, context.order(recipe.rank, recipe.copying), context.ahead if recipe.ahead else b"", recipe.ahead,
+        recipe.price, unlimited=recipe.unlimited, copies=recipe.copies,
+    )  # fmt: skip
+
+
 def _recipes(*groups: tuple[Recipe, ...]) -> Callable[[Context], Iterator[Candidate]]:
     def run(context: Context) -> Iterator[Candidate]:
         for recipe in (one for group in groups for one in group):
-            ahead = context.ahead if recipe.ahead else b""
-            order = context.order(recipe.rank, recipe.copying)
-            found = context.listed(recipe.name, order, ahead, recipe.ahead, recipe.price, unlimited=recipe.unlimited)
+            found = cooked(context, recipe)
             if found is not None:
                 yield found
 
     return run
+
+
+def drawn(numbers: Random) -> Recipe:
+    """A recipe by lot: no mix of weights is the best for every graph."""
+    price, copies = 2 ** numbers.uniform(-1, 4.5), 2 ** numbers.uniform(-3, 1.5)
+    return Recipe(
+        "list by lot", numbers.choice((MEAN, LEAST, MOST)), numbers.choice((0.0, 0.3, 1.0, 3.0)),
+        numbers.choice((0.0, numbers.uniform(0, 1.2))), numbers.choice((0.0, price)),
+        copies=numbers.choice((0.0, copies)),
+    )  # fmt: skip
 
 
 def cpop(context: Context) -> Iterator[Candidate]:
@@ -185,11 +209,12 @@ SMALL, MIDDLE, LARGE, ANY = 3_000, 30_000, 300_000, 1 << 31
 STRATEGIES: tuple[Rule, ...] = (
     Rule(stay, ANY),
     Rule(single, ANY),
-    Rule(_recipes(HEFT[:1], REPLAYED[:1], PRICES[:3]), ANY),
-    Rule(_recipes(REPLAYED[7:8], PRICES[3:6]), LARGE),
+    Rule(_recipes(HEFT[:1], REPLAYED[:1], PRICES[:1], PRICES[7:8], PRICES[15:16]), ANY),
+    Rule(_recipes(REPLAYED[7:8], PRICES[1:5]), LARGE),
     Rule(cpop, MIDDLE),
-    Rule(_recipes(HEFT[1:], REPLAYED[1:7], REPLAYED[8:], PEFT, PRICES[6:16]), MIDDLE),
-    Rule(_recipes(DEPTHS, PRICES[16:]), SMALL),
+    Rule(_recipes(LINKS[:2]), MIDDLE),
+    Rule(_recipes(HEFT[1:], REPLAYED[1:7], REPLAYED[8:], PEFT, PRICES[5:7], PRICES[8:15]), MIDDLE),
+    Rule(_recipes(DEPTHS, PRICES[16:], LINKS[2:]), SMALL),
 )
 
 

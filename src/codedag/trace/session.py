@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,12 +17,12 @@ from codedag.instrument.guard import Failed, after
 from codedag.instrument.hook import importing
 from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
-from codedag.ir import Graph
+from codedag.ir import Graph, data_dir
 from codedag.trace.gathered import Gathered
 from codedag.trace.processes import Family
 from codedag.trace.recorder import Recorder
 from codedag.trace.rundir import Keeper
-from codedag.trace.spool import FOLDER, Spool, forget
+from codedag.trace.spool import FOLDER, Spool, forget, forget_expired
 from codedag.trace.unseen import not_looked_into
 
 
@@ -72,6 +73,7 @@ def _spooling(recorder: Recorder, keeper: Keeper, samples: bool) -> Spool:
     """Begins to keep samples of inputs in the run, if they are wanted; those of an earlier run there are forgotten."""
     spool = Spool(keeper.path / FOLDER)
     forget(spool.folder)
+    after(forget_expired, data_dir() / "runs", time.time())
     if samples and not keeper.broken:
         spool.begin()
         recorder.keep_samples(spool)

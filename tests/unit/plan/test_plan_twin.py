@@ -37,12 +37,14 @@ def test_every_step_is_the_same(number, seed):
     assert one.path_bound(ahead) == two.path_bound(ahead)
     assert one.prices(30) == two.prices(30)
     price = one.prices(30)[1]
-    for how, copying, weight, unlimited in ((0, 1.0, 0.0, False), (1, 0.0, 0.7, False), (2, 1.0, 1.0, True)):
+    for how, copying, weight, unlimited, copies in (
+        (0, 1.0, 0.0, False, 0.0), (1, 0.0, 0.7, False, 0.6), (2, 1.0, 1.0, True, 0.0),
+    ):  # fmt: skip
         rank = one.rank(how, copying)
         assert rank == two.rank(how, copying)
         order = one.sorted(rank, -1)
         assert order == two.sorted(rank, -1)
-        arguments = (order, ahead, weight, price, 2.0, b"", True, unlimited)
+        arguments = (order, ahead, weight, price, 2.0, b"", True, unlimited, copies)
         found = one.lists(*arguments)
         assert found == two.lists(*arguments)
         if found is None:
@@ -67,7 +69,7 @@ def test_longer_orders_cross_kept_states():
     _, one, two = both(9, 150)
     assert len(one.rows) // 4 > 3 * 32
     order = one.sorted(one.rank(0, 1.0), -1)
-    _, place, start = one.lists(order, b"", 0.0, b"", 0.0, b"", True, False)
+    _, place, start = one.lists(order, b"", 0.0, b"", 0.0, b"", True, False, 0.0)
     turns = one.sorted(start, 1)
     arguments = (place, turns, one.ahead(), 60_000.0, 60_000.0, 0.02, 1e-4, 0.3, 3, 0.0)
     found = one.anneal(*arguments)

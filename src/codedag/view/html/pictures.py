@@ -6,6 +6,7 @@ view, so that one sees where data comes from and goes to without leaving it.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from codedag.ir import Graph
 from codedag.view.fold import Box, Frame, Link, Picture, picture_of
 from codedag.view.html.wrap import Wrapped, wrap
-from codedag.view.labels import box_lines, frame_title, link_tooltip, share_text, short_name
+from codedag.view.labels import box_lines, frame_title, share_text, short_name
 from codedag.view.layout import Lane, Layout, Rect, lay_out
 from codedag.view.svg import (
     BOX_HEIGHT,
@@ -32,6 +33,7 @@ from codedag.view.units import Pair, Unit, Units, rolled
 
 MOST_BOXES = 150  # of the detailed view
 FEW_BOXES = 45  # of the view that opens first, and of those that a click opens
+ALL_BOXES = 70  # up to so many, a view that a click opens folds nothing
 MOST_VIEWS = 250
 MOST_NEIGHBOURS = 5
 OUTSIDE_HEIGHT = 34.0
@@ -44,7 +46,8 @@ class _Job:
     found: Units
     title: str
     parent: int
-    most: int
+    most: int = FEW_BOXES
+    opens: bool = True
     arriving: dict[str, dict[int, int]] = field(default_factory=dict)  # name of a neighbour -> unit -> bytes
     leaving: dict[str, dict[int, int]] = field(default_factory=dict)
 
@@ -53,9 +56,9 @@ def views(graph: Graph) -> list[dict[str, Any]]:
     """All views of a graph: the first is the overview, the second (if it shows more) all at once in more boxes."""
     whole = rolled(graph)
     seconds = sum(unit.seconds for unit in whole.units) or 1.0
-    jobs = deque([_Job(whole, "", -1, FEW_BOXES)])
+    jobs = deque([_Job(whole, "", -1)])
     if len(whole.units) > FEW_BOXES:
-        jobs.append(_Job(whole, "", -1, MOST_BOXES))
+        jobs.append(_Job(whole, "", -1, MOST_BOXES, opens=False))
     made: list[dict[str, Any]] = []
     number = len(jobs)
     while jobs:
@@ -63,7 +66,7 @@ def views(graph: Graph) -> list[dict[str, Any]]:
         shown, outside = _shown(graph, job)
         opens: dict[Box, int] = {}
         for box in shown.boxes:
-            if len(box.units) > 1 and number < MOST_VIEWS and job.most == FEW_BOXES:
+            if len(box.units) > 1 and number < MOST_VIEWS and job.opens:
                 opens[box] = number
                 jobs.append(_inside(job, shown, box, len(made)))
                 number += 1
@@ -139,7 +142,8 @@ def _inside(job: _Job, shown: Picture, box: Box, parent: int) -> _Job:
         {(new[s], new[d]): size for (s, d), size in job.found.anti.items() if s in new and d in new},
         {(new[s], new[d]) for s, d in job.found.later if s in new and d in new},
     )
-    inner = _Job(found, box.name or f"{box.templates:,} small operations", parent, FEW_BOXES)
+    most = ALL_BOXES if len(units) <= ALL_BOXES else FEW_BOXES
+    inner = _Job(found, box.name or f"{box.templates:,} small operations", parent, most)
     _neighbours(job, shown, new, inner)
     return inner
 
@@ -240,7 +244,7 @@ def _is_inside(one: Rect, other: Rect) -> bool:
 def _sizes(shown: Picture, layout: Layout, wrapped: Wrapped) -> list[list[Any]]:
     """The bytes at the arrows, moved with the column that they are in."""
     return [
-        [round(room.x + 1, 1), round(room.y + 9, 1), words]
+        [round(room.x + 1), round(room.y + 9), words]
         for room, words in size_labels(shown, Layout(wrapped.boxes, [], _longest(wrapped), 0.0, 0.0))
     ]
 
@@ -250,31 +254,35 @@ def _longest(wrapped: Wrapped) -> dict[int, list[Lane]]:
     return {link: max(parts, key=lambda lanes: lanes[-1][2] - lanes[0][1]) for link, parts in wrapped.routes.items()}
 
 
-def _rounded(rect: Rect) -> list[float]:
-    return [round(rect.x, 1), round(rect.y, 1), round(rect.width, 1), round(rect.height, 1)]
+def _rounded(rect: Rect) -> list[int]:
+    return [round(rect.x), round(rect.y), round(rect.width), round(rect.height)]
 
 
 def _boxes(
-    graph: Graph,
-    shown: Picture,
-    layout: Wrapped,
-    lines: dict[Box, list[str]],
-    opens: dict[Box, int],
-    outside: set[Box],
-) -> list[dict[str, Any]]:
+    graph: Graph, shown: Picture, layout: Wrapped, lines: dict[Box, list[str]], opens: dict[Box, int], outside: set[Box]
+) -> list[list[Any]]:
+    """Place, words, kind, seconds, operations, view that it opens, rows: lists, since there are thousands of boxes."""
     found = []
     for box, rect in zip(shown.boxes, layout.boxes, strict=True):
         words = [
             cut_front(lines[box][0], 7.3, rect.width - 14),
             *(cut(line, 5.9, rect.width - 12) for line in lines[box][1:]),
         ]
-        one: dict[str, Any] = {"at": _rounded(rect), "words": words, "kind": "outside" if box in outside else box.kind}
-        if box not in outside:
-            one |= {"name": box.name, "seconds": box.seconds, "operations": box.templates, "opens": opens.get(box, -1)}
-            one["rows"] = _rows(box)
+        kind: str = "outside" if box in outside else box.kind
         if box.kind == "place" and graph.op_columns.kind[box.units[0].row] == "source":
-            one["kind"] = "source"
-        found.append(one)
+            kind = "source"
+        view = opens.get(box, -1)
+        found.append(
+            [
+                _rounded(rect),
+                words,
+                kind,
+                float(f"{box.seconds:.6g}"),
+                box.templates,
+                view,
+                [] if view >= 0 else _rows(box),
+            ]
+        )
     return found
 
 
@@ -285,6 +293,7 @@ def _rows(box: Box, most: int = 60) -> list[int]:
 
 
 def _drawn_links(shown: Picture, wrapped: Wrapped) -> list[list[Any]]:
+    """Path, head, kind, width, bytes, source and target of each link."""
     found = []
     for at, link in enumerate(shown.links):
         wide = thickness(link)
@@ -292,9 +301,17 @@ def _drawn_links(shown: Picture, wrapped: Wrapped) -> list[list[Any]]:
             path, head = loop_path(wrapped.boxes[link.source])
         else:
             path, head = _whole_path(wrapped, at, link.source > link.target, wide)
-        words = link_tooltip(shown, link)
-        found.append([path, head, link.kind, round(wide, 1), words, link.source, link.target])
+        short = [_NUMBER.sub(_short, part) for part in (path, head)]
+        found.append([*short, link.kind[0], round(wide, 1), link.nbytes, link.source, link.target])
     return found
+
+
+_NUMBER = re.compile(r"-?\d+\.\d")
+
+
+def _short(number: re.Match[str]) -> str:
+    """A number of a path as a whole one: half a pixel is not seen, and there are many paths."""
+    return f"{float(number[0]):.0f}"
 
 
 def _whole_path(wrapped: Wrapped, link: int, upwards: bool, wide: float) -> tuple[str, str]:

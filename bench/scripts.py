@@ -1,0 +1,202 @@
+"""Every example as it is, with library threads capped, and under `codedag run`: interleaved, compared bit for bit.
+
+    python bench/scripts.py                      all examples, 8 rounds, written to bench/results/scripts.json
+    python bench/scripts.py --only images_pil    one of them; nothing is written
+    python bench/scripts.py --check              no timing: only whether every result is the same
+    python bench/scripts.py --table              the table of docs/benchmarks.md again, from the last results
+
+Rates are items per second over the epochs after the first two, where observing and proving happen.  CPU is that of the
+whole process with its children.  A script whose baseline moves by more than 1.3x between rounds is void.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench" / "results" / "scripts.json"
+PAGE = ROOT / "docs" / "benchmarks.md"
+MARKS = ("<!-- scripts: begin -->", "<!-- scripts: end -->")
+WARM, EPOCHS, VOID = 2, 6, 1.3
+#: Items of each example: enough for an epoch of about a second on two quiet cores.
+COUNTS = {
+    "images_cv2": 320, "images_pil": 256, "images_albumentations": 256, "images_workers": 320, "birds_librosa": 96,
+    "xray_filters": 96, "table_pandas": 20000, "generator_loop": 320, "map_dicts": 384, "stream_shards": 320,
+    "nothing_to_gain": 512,
+}  # fmt: skip
+CAPS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+WAYS = ("plain", "capped", "codedag")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--only", nargs="*", choices=sorted(COUNTS), default=None)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--share", type=float, default=1.0, help="use only this share of the items")
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args()
+    if options.table:
+        write_table(json.loads(RESULTS.read_text()))
+        return
+    with tempfile.TemporaryDirectory(prefix="codedag-scripts-") as home:
+        names = options.only or sorted(COUNTS)
+        found = {
+            name: Bench(name, Path(home), options.share).measured(0 if options.check else options.rounds)
+            for name in names
+        }
+    if not all(each["bit_equal"] for each in found.values()):
+        sys.exit("scripts: a result differs")
+    if not options.check:
+        report = {"scripts": found, **summary(found), "versions": versions(), "cpus": os.cpu_count()}
+        print(f"geometric mean {report['geometric_mean']}, worst {report['worst']} (void runs left out)")
+        if not options.only:
+            RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+            write_table(report)
+
+
+class Bench:
+    """One example in its three ways."""
+
+    def __init__(self, name: str, home: Path, share: float = 1.0) -> None:
+        self.name, self.home, self.count = name, home, max(32, int(COUNTS[name] * share))
+        options = f"--count {self.count} --epochs {EPOCHS} --data".split()
+        self.program = [
+            str(ROOT / "examples" / f"{name}.py"),
+            *options,
+            str(ROOT / "data" / "examples" / f"{name}_{self.count}"),
+        ]
+
+    def measured(self, rounds: int) -> dict[str, object]:
+        """Rates of every round, ratios, spread, and whether all results were the same."""
+        digests = [self._run(way, digest=self.home / way) and (self.home / way).read_text() for way in WAYS]
+        equal = len(set(digests)) == 1
+        print(f"{self.name}: {len(digests[0].split())} results compared, bit-equal: {equal}", flush=True)
+        runs: dict[str, list[Measure]] = {way: [] for way in WAYS}
+        for number in range(rounds):
+            for way in random.Random(f"{self.name}{number}").sample(WAYS, len(WAYS)):
+                runs[way].append(self._run(way))
+            rates = ", ".join(f"{way} {runs[way][-1].rate:.1f}" for way in WAYS)
+            print(f"  round {number + 1}: {rates} items/s (load {os.getloadavg()[0]:.1f})", flush=True)
+        return {"bit_equal": equal, **(ratios(runs) if rounds else {})}
+
+    def _run(self, way: str, digest: Path | None = None) -> Measure:
+        command = [sys.executable, *(["-m", "codedag", "-q", "run"] if way == "codedag" else []), *self.program]
+        command += ["--threads", "1"] if way == "capped" else []
+        command += ["--digest", str(digest)] if digest else []
+        caps = dict.fromkeys(CAPS, "1") if way == "capped" else {}
+        environment = {**os.environ, **caps, "CODEDAG_HOME": str(self.home / "home")}
+        return Measure.of(command, environment, self.count)
+
+
+class Measure:
+    """Items per second after the first epochs, and CPU and wall of the whole process."""
+
+    def __init__(self, rate: float, wall: float, cpu_per_item: float) -> None:
+        self.rate, self.wall, self.cpu_per_item = rate, wall, cpu_per_item
+
+    @classmethod
+    def of(cls, command: list[str], environment: dict[str, str], count: int) -> Measure:
+        """What one run of a command gives; the benchmark ends if the command fails."""
+        with tempfile.TemporaryFile("w+") as said:
+            started = time.perf_counter()
+            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said, stderr=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            wall = time.perf_counter() - started
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode:
+                sys.exit(f"scripts: {' '.join(command)} ended with exit code {process.returncode}")
+            said.seek(0)
+            rates = [float(rate) for rate in re.findall(r"([\d.]+) (?:items|images)/s", said.read())][WARM:]
+        cpu = (usage.ru_utime + usage.ru_stime) / (count * EPOCHS)
+        return cls(len(rates) / sum(1 / rate for rate in rates), wall, cpu)
+
+
+def ratios(runs: dict[str, list[Measure]]) -> dict[str, object]:
+    """Ratios of each round, their median, best and spread; void if a baseline moved too much."""
+    found: dict[str, object] = {way: [vars(each) for each in measures] for way, measures in runs.items()}
+    for way in WAYS[:2]:
+        pairs = [b.rate / a.rate for a, b in zip(runs[way], runs["codedag"], strict=True)]
+        spread = max(a.rate for a in runs[way]) / min(a.rate for a in runs[way])
+        best = max(each.rate for each in runs["codedag"]) / max(each.rate for each in runs[way])
+        found[f"against_{way}"] = {
+            "median": round(statistics.median(pairs), 3), "low": round(min(pairs), 3), "high": round(max(pairs), 3),
+            "best": round(best, 3), "baseline_spread": round(spread, 3), "void": spread > VOID,
+        }  # fmt: skip
+        void = ", void" if spread > VOID else ""
+        print(f"  against {way}: median {statistics.median(pairs):.2f}x [{min(pairs):.2f} .. {max(pairs):.2f}]{void}")
+    return found
+
+
+def summary(found: dict[str, dict[str, object]]) -> dict[str, object]:
+    """The geometric mean and the worst of the ratios that are not void, for each baseline."""
+    mean, worst = {}, {}
+    for way in WAYS[:2]:
+        valid = {name: each[f"against_{way}"] for name, each in found.items() if not each[f"against_{way}"]["void"]}  # type: ignore[index]
+        medians = {name: float(each["median"]) for name, each in valid.items()}  # type: ignore[index]
+        mean[way] = round(math.exp(statistics.fmean(map(math.log, medians.values()))), 3) if medians else None
+        worst[way] = min(medians, key=medians.__getitem__) if medians else None
+    return {"geometric_mean": mean, "worst": worst}
+
+
+def write_table(report: dict[str, object]) -> None:
+    """Puts the table of the results between the marks of docs/benchmarks.md."""
+    text = PAGE.read_text()
+    before, after = text.index(MARKS[0]) + len(MARKS[0]), text.index(MARKS[1])
+    PAGE.write_text(f"{text[:before]}\n{table(report)}\n{text[after:]}")
+    print(f"written to {PAGE.relative_to(ROOT)}")
+
+
+def table(report: dict[str, object]) -> str:
+    """The results as a table, one row for each example."""
+    rows = [
+        "| example | against as written | against threads capped | CPU per item | same results |",
+        "|---|---|---|---|---|",
+    ]
+    scripts: dict[str, dict[str, object]] = report["scripts"]  # type: ignore[assignment]
+    for name, each in scripts.items():
+        cpu = [statistics.median(run["cpu_per_item"] for run in each[way]) for way in ("plain", "codedag")]  # type: ignore[attr-defined, index]
+        cells = [_cell(each[f"against_{way}"]) for way in WAYS[:2]]  # type: ignore[arg-type]
+        same = "yes" if each["bit_equal"] else "NO"
+        rows.append(f"| {name} | {cells[0]} | {cells[1]} | {1e3 * cpu[0]:.2f} -> {1e3 * cpu[1]:.2f} ms | {same} |")
+    mean: dict[str, object] = report["geometric_mean"]  # type: ignore[assignment]
+    rows.append(f"| geometric mean (void left out) | {mean['plain']}x | {mean['capped']}x | | |")
+    return "\n".join(rows)
+
+
+def _cell(against: dict[str, object]) -> str:
+    void = f" void: the baseline moved by {against['baseline_spread']}x" if against["void"] else ""
+    return f"{against['median']}x [{against['low']} .. {against['high']}]{void}"
+
+
+def versions() -> dict[str, str]:
+    """The versions that were measured."""
+    names = (
+        "codedag",
+        "numpy",
+        "torch",
+        "opencv-python-headless",
+        "pillow",
+        "scipy",
+        "librosa",
+        "albumentations",
+        "pandas",
+    )
+    return {"python": platform.python_version(), **{name: version(name) for name in names}}
+
+
+if __name__ == "__main__":
+    main()
