@@ -33,6 +33,7 @@ MARKS = ("<!-- scripts: begin -->", "<!-- scripts: end -->")
 WARM, EPOCHS, VOID = 2, 6, 1.3
 #: Items of each example: enough for an epoch of about a second on two quiet cores.
 COUNTS = {
+    "images_crop": 320,
     "images_cv2": 320, "images_pil": 256, "images_albumentations": 256, "images_workers": 320, "birds_librosa": 96,
     "xray_filters": 96, "table_pandas": 20000, "generator_loop": 320, "map_dicts": 384, "stream_shards": 320,
     "nothing_to_gain": 512,
