@@ -26,7 +26,8 @@ FLAGS = [] if sys.platform == "win32" else ["-O2", "-std=c11"]
 GATHERER = ["_gather.c", "gather_names.c", "gather_values.c", "gather_flow.c", "gather_tables.c"]
 # Kernels that must round as libraries do: no product and sum are contracted into one operation.
 EXACT_FLAGS = [] if sys.platform == "win32" else ["-O3", "-std=gnu11", "-ffp-contract=off"]
-PIXELS = ["_pixels.c", "pixels_resample.c", "pixels_turn.c", "pixels_affine.c"]
+PARTS = ("resample", "turn", "affine", "lines", "places", "distance", "colour", "table")
+PIXELS = ["_pixels.c", *(f"pixels_{part}.c" for part in PARTS)]
 
 setup(
     ext_modules=[
@@ -52,6 +53,14 @@ setup(
             [f"src/codedag/backends/{name}" for name in PIXELS],
             depends=["src/codedag/backends/pixels.h"],
             extra_compile_args=EXACT_FLAGS,
+            optional=True,
+        ),
+        Extension(
+            "codedag.plan._sim",
+            ["src/codedag/plan/_sim.c"],
+            depends=sorted(map(str, Path("src/codedag/plan").glob("*.h"))),
+            # No contraction: the twin in Python rounds every operation.
+            extra_compile_args=[*FLAGS, "-ffp-contract=off"] if FLAGS else FLAGS,
             optional=True,
         ),
         Extension("codedag.migrate._patch", ["src/codedag/migrate/_patch.c"], extra_compile_args=FLAGS, optional=True),

@@ -21,7 +21,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from codedag.migrate import _patch_twin, stands
+from codedag.backends.registry import EXACT, Substitution
+from codedag.ir.verdict import No, Yes
+from codedag.migrate import _patch_twin, numeric, stands
+from codedag.migrate.contexts import Contexts
+from codedag.migrate.guarded import Guarded
+from codedag.migrate.modes import Mode
 from codedag.migrate.patches import Patch, Patches
 
 CALLS = 50_000
@@ -50,6 +55,21 @@ def decline(value: Any) -> Any:
     return stands.native.DECLINED
 
 
+def on_trial(guard: Any, **options: Any) -> Guarded:
+    """A substitute that does nothing, on trial: what is left is the price of the trial."""
+    facts = {
+        "source": "bench.nothing",
+        "into": "bench",
+        "equivalence": EXACT,
+        "needs": "",
+        "source_needs": "",
+        "pu": "cpu",
+    }
+    made = Substitution(python_function, **facts)
+    made.guard(lambda call: guard)
+    return Guarded(made, mode=Mode("off"), **options)
+
+
 def in_python(function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(*args: Any, **keywords: Any) -> Any:
         return function(*args, **keywords)
@@ -64,6 +84,9 @@ def forms(function: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
         "pass through, counted": stand(function, None),
         "declined by a Python guard, counted": stand(function, decline),
         "a plain Python wrapper": in_python(function),
+        "declined by the guard of a substitute": stand(function, on_trial(No("bench"))),
+        "declined by context": stand(function, on_trial(Yes, contexts=Contexts({"nobody/bench.nothing": True}))),
+        "answered by a substitute that does nothing": stand(function, on_trial(Yes, demote=False)),
     }
 
 
@@ -125,6 +148,29 @@ def scans(rounds: int) -> dict[str, Any]:
     return result
 
 
+def sentinel(rounds: int) -> dict[str, Any]:
+    """Seconds of a filter over an image of floats, and of the sum that looks for NaN and infinity in its result."""
+    import numpy
+
+    image = numpy.random.default_rng(0).random((480, 640), numpy.float32)
+    operations: dict[str, Callable[[], Any]] = {"numpy.sqrt": lambda: numpy.sqrt(image)}
+    if "cv2" in sys.modules:
+        operations["cv2.blur 5"] = lambda: sys.modules["cv2"].blur(image, (5, 5))
+    if "scipy.ndimage" in sys.modules:
+        operations["scipy.ndimage.sobel"] = lambda: sys.modules["scipy.ndimage"].sobel(image)
+    found = {}
+    for name, run in operations.items():
+        times = [(once(run), once(lambda: numeric.odd(image))) for _ in range(4 * rounds)]
+        found[name] = {"seconds": min(a for a, _ in times), "look": min(b for _, b in times)}
+    return found
+
+
+def once(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=15)
@@ -146,6 +192,11 @@ def main() -> None:
         row = results["scans"][name]
         times = " ".join(f"{row[key]:.3f}" for key in row if key != "edits")
         print(f"  {name:5s} apply, restore: {times}  ({row['edits']} references)")
+    results["sentinel"] = sentinel(options.rounds)
+    for name, row in results["sentinel"].items():
+        share = row["look"] / row["seconds"]
+        times = f"{row['seconds'] * 1e6:.0f} us; looking for NaN: {row['look'] * 1e6:.0f} us"
+        print(f"{name} on 480x640 floats: {times} ({share:.1%})")
     if options.output:
         options.output.write_text(json.dumps(results, indent=1) + "\n")
 

@@ -53,9 +53,9 @@ def blobs(*args: Any) -> Maker:
     return make
 
 
-def floats(dtype: str, **options: Any) -> Maker:
+def floats(dtype: str, *args: Any, **options: Any) -> Maker:
     """Calls with an image of floats between 0 and 1."""
-    return lambda shape, plain: ((np.random.default_rng(0).random(shape).astype(dtype),), options)
+    return lambda shape, plain: ((np.random.default_rng(0).random(shape).astype(dtype), *args), options)
 
 
 def two(shape: Shape, plain: bool) -> Arguments:
@@ -82,6 +82,22 @@ def fixed(*args: Any, **options: Any) -> Maker:
 def flat(shape: Shape, plain: bool) -> Arguments:
     """A call with bytes in one row."""
     return (image(shape, "uint8", plain).ravel(),), {}
+
+
+def picture(mode: str, *args: Any, **options: Any) -> Maker:
+    """Calls with a Pillow image in a mode, as the first argument."""
+
+    def make(shape: Shape, plain: bool) -> Arguments:
+        from PIL import Image
+
+        return (Image.fromarray(image((*shape, 3), "uint8", plain)).convert(mode), *args), options
+
+    return make
+
+
+def colour_floats(dtype: str, *args: Any, **options: Any) -> Maker:
+    """Calls with an image of three channels of floats between 0 and 1."""
+    return lambda shape, plain: ((np.random.default_rng(0).random((*shape, 3)).astype(dtype), *args), options)
 
 
 def _planes(picture: np.ndarray) -> np.ndarray:
@@ -146,7 +162,143 @@ MORPHOLOGY = (
 )
 WINDOW = (("hann 512", fixed("hann", 512)), ("hamming 2048", fixed("hamming", 2048)))
 
+TILT = np.array([[0.98, 0.17], [-0.17, 0.98]])
+BLUR = (
+    ("float32 1", floats("float32", 1)),
+    ("float32 2", floats("float32", 2)),
+    ("float64 2", floats("float64", 2)),
+    ("uint8 1.5", grey(1.5)),
+    ("colour", colour_floats("float32", (2, 2, 0))),
+)
+SLOPES = (("float32 1", floats("float32", 1)), ("float64 2", floats("float64", 2)))
+LOOKUP = ("linear", {"order": 1}), ("nearest", {"order": 0}), ("cubic", {})
+FITTING = (("224", picture("RGB", (100, 100))), ("bilinear", picture("RGB", (150, 80), 2)))
+
+DESIGNS: dict[str, tuple[Any, ...]] = {
+    "butter": (4, 0.2),
+    "cheby1": (4, 1, 0.2),
+    "cheby2": (4, 40, 0.2),
+    "ellip": (4, 1, 40, 0.2),
+    "firwin": (101, 0.2),
+}
+
+
+def numbers(kind: type) -> Maker:
+    """Calls with a list of as many numbers as an image has rows times eight."""
+    return lambda shape, plain: (([kind(number % 97) for number in range(shape[0] * 8)],), {})
+
+
+def tensor(dtype: str, *args: Any, **options: Any) -> Maker:
+    """Calls with a tensor of numbers from 0 to 255, or of floats between 0 and 1."""
+
+    def make(shape: Shape, plain: bool) -> Arguments:
+        import torch
+
+        made = torch.randint(0, 256, shape) if dtype != "float32" else torch.rand(shape)
+        return (made.to(getattr(torch, dtype)), *args), options
+
+    return make
+
+
+def series(*args: Any, texts: bool = False) -> Maker:
+    """Calls with a pandas series of numbers from 0 to 49, or of as many words."""
+
+    def make(shape: Shape, plain: bool) -> Arguments:
+        import pandas
+
+        values = np.random.default_rng(0).integers(0, 50, shape[0] * shape[1])
+        return (pandas.Series([f"word {value}" for value in values] if texts else values), *args), {}
+
+    return make
+
+
+PER_CHANNEL = np.array([123.7, 116.3, 103.5], np.float32), np.array([0.017, 0.0175, 0.0174], np.float32)
+
 CASES: dict[str, tuple[Case, ...]] = {
+    "pandas.Series.map": (("texts", series({f"word {number}": number for number in range(50)}, texts=True)),),
+    "pandas.Series.replace": (("whole numbers", series({number: number + 1 for number in range(50)})),),
+    "pandas.Series.isin": (("3", series([1, 2, 3])),),
+    "pandas.Series.nunique": (("50", series()),),
+    "albucore.normalize": (("colour", colour(*PER_CHANNEL)),),
+    "albucore.to_float": (("colour", colour()), ("grey", grey())),
+    "torch.tensor": (("ints", numbers(int)), ("floats", numbers(float))),
+    "torch.unique": (
+        ("bytes", tensor("uint8")),
+        ("int64", tensor("int64")),
+        ("counts", tensor("int64", return_counts=True)),
+    ),
+    "torch.quantile": (("median", tensor("float32", 0.5)), ("99 %", tensor("float32", 0.99))),
+    **{f"scipy.signal.{name}": (("low", fixed(*arguments)),) for name, arguments in DESIGNS.items()},
+    "scipy.signal.lfilter_zi": (("2", fixed(np.array([0.1, 0.2, 0.1]), np.array([1.0, -0.9, 0.3]))),),
+    "librosa.stft": (("2048", sound()), ("512", sound(n_fft=512, hop_length=160))),
+    "librosa.feature.mfcc": (("20", sound("y")), ("13 of 40", sound("y", n_mfcc=13, n_mels=40, n_fft=512))),
+    "librosa.feature.zero_crossing_rate": (("2048", sound()),),
+    "librosa.filters.chroma": (("2048", fixed(sr=22050, n_fft=2048)),),
+    "PIL.Image.Image.resize": (
+        ("RGB 224", picture("RGB", (224, 224), 2)),
+        ("RGB bicubic", picture("RGB", (160, 120))),
+        ("RGB larger", picture("RGB", (700, 500), 3)),
+        ("RGB Lanczos", picture("RGB", (64, 64), 1)),
+        ("L 224", picture("L", (224, 224), 2)),
+        ("RGBA", picture("RGBA", (160, 160), 2)),
+    ),
+    "PIL.Image.Image.transpose": tuple(
+        (f"{mode} {way}", picture(mode, way)) for mode, way in (("RGB", 0), ("RGB", 2), ("RGB", 3), ("L", 0), ("L", 4))
+    ),
+    "PIL.Image.Image.rotate": (
+        ("RGB bilinear", picture("RGB", 10, 2)),
+        ("L bilinear", picture("L", 10, 2)),
+        ("90", picture("RGB", 90, expand=True)),
+    ),
+    "PIL.Image.Image.convert": tuple(
+        (f"{one} to {other}", picture(one, other))
+        for one, other in (("RGB", "L"), ("L", "RGB"), ("RGB", "RGBA"), ("RGBA", "RGB"))
+    ),
+    "PIL.Image.Image.tobytes": (("RGB", picture("RGB")),),
+    "PIL.Image.fromarray": (("RGB", colour()),),
+    "PIL.ImageOps.fit": FITTING,
+    "PIL.ImageOps.contain": FITTING,
+    "PIL.ImageOps.cover": FITTING,
+    "PIL.ImageOps.pad": FITTING,
+    "PIL.ImageOps.scale": (("half", picture("RGB", 0.5)), ("1.3", picture("RGB", 1.3))),
+    "PIL.ImageOps.mirror": (("RGB", picture("RGB")), ("L", picture("L"))),
+    "PIL.ImageOps.grayscale": (("RGB", picture("RGB")),),
+    "scipy.ndimage.gaussian_filter": BLUR,
+    "scipy.ndimage.gaussian_filter1d": BLUR[:4],
+    "scipy.ndimage.gaussian_laplace": SLOPES,
+    "scipy.ndimage.gaussian_gradient_magnitude": SLOPES,
+    "scipy.ndimage.laplace": (("float32", floats("float32")), ("float64", floats("float64"))),
+    "scipy.ndimage.correlate1d": (
+        ("9", floats("float32", [0.1] * 9)),
+        ("5 axis 0", floats("float64", [1.0, 2.0, 3.0, 2.0, 1.0], 0)),
+    ),
+    "scipy.ndimage.convolve1d": (
+        ("9", floats("float32", [0.1] * 9)),
+        ("3 axis 0", floats("float64", [1.0, 0.0, -1.0], 0)),
+    ),
+    "scipy.ndimage.zoom": (
+        *((f"{words} 0.5", floats("float32", 0.5, **options)) for words, options in LOOKUP),
+        ("colour 2", colour_floats("float32", (2, 2, 1), order=1)),
+    ),
+    "scipy.ndimage.shift": tuple((words, floats("float32", (3.5, -2.25), **options)) for words, options in LOOKUP),
+    "scipy.ndimage.affine_transform": tuple((words, floats("float32", TILT, **options)) for words, options in LOOKUP),
+    "scipy.ndimage.rotate": tuple(
+        (words, floats("float32", 10, reshape=False, **options)) for words, options in LOOKUP
+    ),
+    "scipy.ndimage.distance_transform_edt": (("2 % zeros", mask(0.98)), ("half", mask(0.5)), ("blobs", blobs())),
+    "skimage.transform.resize": (
+        ("float32 smooth", floats("float32", (100, 100))),
+        ("float32", floats("float32", (100, 100), anti_aliasing=False)),
+        ("colour bytes", colour((100, 100))),
+        ("colour larger", colour_floats("float64", (700, 500))),
+    ),
+    "skimage.transform.rescale": (("half", floats("float32", 0.5)), ("1.5", floats("float64", 1.5))),
+    "skimage.filters.gaussian": (
+        ("float32 2", floats("float32", 2)),
+        ("colour", colour_floats("float32", 2, channel_axis=-1)),
+    ),
+    "skimage.color.rgb2hsv": (("bytes", colour()), ("float32", colour_floats("float32"))),
+    "skimage.color.hsv2rgb": (("bytes", colour()), ("float32", colour_floats("float32"))),
     "scipy.ndimage.median_filter": MEDIAN,
     "scipy.ndimage.minimum_filter": EXTREME,
     "scipy.ndimage.maximum_filter": EXTREME,

@@ -27,8 +27,8 @@ takes, in the versions named, after it agreed with its original on this machine,
 Whatever a guard does not take runs as written. What EXACT means: [exactness.md](exactness.md).
 
 *Gain* is the original's time over that of guard and substitute together: the least and the greatest median of the
-typical calls in `bench/substitution_cases.py`, one thread, interleaved, on a shared x86 machine. *Guard* is the
-largest cost of the guard in these calls; where it is not small it reads the elements.
+typical calls in `bench/substitution_cases.py`, processor time of one thread, interleaved, on a shared x86 machine.
+*Guard* is the largest cost of the guard in these calls; where it is not small it reads the elements.
 """
 
 

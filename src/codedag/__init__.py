@@ -18,8 +18,14 @@ if TYPE_CHECKING:
     from codedag.api.migrator import create_custom_migrator as create_custom_migrator
     from codedag.api.monitors import MemoryProfiler as MemoryProfiler
     from codedag.api.monitors import PerformanceMonitor as PerformanceMonitor
+    from codedag.api.optimizer import GraphCoarsening as GraphCoarsening
+    from codedag.api.optimizer import IterativeOptimizer as IterativeOptimizer
+    from codedag.api.optimizer import KWayPartitioner as KWayPartitioner
+    from codedag.api.optimizer import OptimizerManager as OptimizerManager
+    from codedag.api.optimizer import Partition as Partition
     from codedag.api.run import Run as Run
     from codedag.api.tracing import trace as trace
+    from codedag.api.visualizer import GraphvizDataflowVisualizer as GraphvizDataflowVisualizer
     from codedag.experiment import ExperimentMonitor as ExperimentMonitor
     from codedag.experiment import MetricsLogger as MetricsLogger
     from codedag.experiment import ResourceMonitor as ResourceMonitor
@@ -34,10 +40,16 @@ _HOMES = {
     "Graph": "codedag.ir",
     "Plan": "codedag.ir",
     "Run": "codedag.api.run",
+    "GraphCoarsening": "codedag.api.optimizer",
+    "IterativeOptimizer": "codedag.api.optimizer",
+    "KWayPartitioner": "codedag.api.optimizer",
+    "OptimizerManager": "codedag.api.optimizer",
+    "Partition": "codedag.api.optimizer",
     "EnhancedTracer": "codedag.api.enhanced_tracer",
     "ExperimentMonitor": "codedag.experiment",
     "FilterConfig": "codedag.instrument.selection",
     "FunctionFilter": "codedag.api.filters",
+    "GraphvizDataflowVisualizer": "codedag.api.visualizer",
     "MemoryProfiler": "codedag.api.monitors",
     "MetricsLogger": "codedag.experiment",
     "PerformanceMonitor": "codedag.api.monitors",
@@ -56,8 +68,14 @@ __all__ = [
     "FilterConfig",
     "FunctionFilter",
     "Graph",
+    "GraphCoarsening",
+    "GraphvizDataflowVisualizer",
+    "IterativeOptimizer",
+    "KWayPartitioner",
     "MemoryProfiler",
     "MetricsLogger",
+    "OptimizerManager",
+    "Partition",
     "PatchInjector",
     "PerformanceMonitor",
     "PipelineMigrator",
@@ -91,6 +109,13 @@ def _trace(*args: object, **keywords: object) -> object:
 
     face = importlib.import_module("codedag.api.tracing").trace
     return face(*args, **keywords)
+
+
+def load_ipython_extension(shell: object) -> None:
+    """What `%load_ext codedag` calls: the cell magic `%%codedag` is there from now on."""
+    import importlib
+
+    importlib.import_module("codedag.plugins.notebook").load(shell)
 
 
 def __dir__() -> list[str]:

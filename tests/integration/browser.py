@@ -105,7 +105,9 @@ class Browser:
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if self._session:
             message["sessionId"] = self._session
-        os.write(self._write, json.dumps(message).encode() + b"\0")
+        left = json.dumps(message).encode() + b"\0"
+        while left:
+            left = left[os.write(self._write, left[: 1 << 16]) :]
         while True:
             told = self._receive()
             if told.get("id") == self._number:

@@ -77,7 +77,7 @@ def test_disabled_means_the_program_alone(plain, codedag, programs):
 def test_trace_writes_a_run_that_view_shows(codedag, programs, tmp_path):
     said = codedag("trace", "-o", "run", programs / "numpy_loop.py", 30)
     assert said.returncode == 0
-    assert sorted(os.listdir(tmp_path / "run")) == ["costs.json", "graph.json", "run.json", "samples"]
+    assert sorted(os.listdir(tmp_path / "run")) == ["costs.json", "events", "graph.json", "run.json", "samples"]
     assert f"next: codedag view {tmp_path / 'run'}" in said.stderr
     shown = codedag("view", "run")
     assert shown.returncode == 0

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,7 @@ def test_equal_programs_are_said_to_be_equal(tmp_path):
     ("line", "what"),
     [
         (f"print(1 if {OPTIMISED} else 2)", "stdout"),
-        (f"sys.exit(3 if {OPTIMISED} else 0)", "exit code"),
+        (f"sys.exit('mine' if {OPTIMISED} else 0)", "exit code"),
         (f"open('out.txt', 'w').write(str({OPTIMISED}))", "files"),
     ],
 )
@@ -89,6 +90,7 @@ def test_a_difference_ends_with_1(tmp_path, line, what):
     assert found["identical"] is False
     assert found["exit_code"] == 1
     assert [each["what"] for each in found["compared"] if each["equal"] is False] == [what]
+    assert ("the last it said was: mine" in " ".join(found["notes"])) is (what == "exit code")
 
 
 def test_slower_ends_with_3(tmp_path):
@@ -121,7 +123,8 @@ def test_an_earlier_run_is_compared_where_it_ran(tmp_path):
     (home / "program.py").write_text("import os, sys\nprint(os.path.basename(os.getcwd()), sys.argv[1:])\n")
     run = [sys.executable, "-m", "codedag", "-q", "run", "-o", str(tmp_path / "run"), "program.py", "a b"]
     subprocess.run(run, cwd=home, check=True, capture_output=True)
-    found = _facts("--rounds", "2", tmp_path / "run", cwd=tmp_path)
+    found = _facts("--budget", "0", tmp_path / "run", cwd=tmp_path)
+    assert found["rounds"] == 2
     assert found["argv"] == ["program.py", "a b"]
     assert found["cwd"] == str(home)
     (home / "program.py").unlink()
@@ -161,6 +164,43 @@ def test_batches_losses_and_weights_are_compared(tmp_path, wrong, seed, equal):
     same = {each.what: each.equal for each in passed_around(runs["plain"], runs["optimised"])}
     assert same["losses (backward)"] is same["losses logged"] is same["final weights"] is equal
     assert same["batches"] is (equal is not False)  # the seed is only that of the weights
+
+
+TENSORS = """
+import numpy as np
+import tensorflow as tf
+
+tf.keras.utils.set_random_seed(1)
+def rows():
+    for i in range(6):
+        yield np.full(2, i, np.float32), i % 2
+kinds = (tf.TensorSpec((2,), tf.float32), tf.TensorSpec((), tf.int64))
+dataset = tf.data.Dataset.from_generator(rows, output_signature=kinds).batch(2)
+weight = tf.Variable([[1.0], [1.0]])
+for x, y in dataset:
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(x @ weight)
+    tape.gradient(loss, weight)
+iter(dataset).get_next()
+model = tf.keras.Sequential([tf.keras.layers.Input((2,)), tf.keras.layers.Dense(2)])
+model.compile("sgd", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+model.fit(dataset, epochs=2, verbose=0)
+"""
+
+
+@pytest.mark.long
+def test_a_watched_training_in_tensorflow(tmp_path):
+    if find_spec("tensorflow") is None:
+        pytest.skip("TensorFlow is not installed")
+    (tmp_path / "tensors.py").write_text(TENSORS)
+    bench = Bench(Subject(("tensors.py",), tmp_path), tmp_path)
+    (ended, streams), (_, again) = bench.watched("plain"), bench.watched("plain")
+    assert ended.code == 0, ended.last_words
+    assert {kind: len(streams[kind]) for kind in ("loss", "epoch")} == {"loss": 3, "epoch": 2}
+    assert len(streams["batch"]) >= 4
+    assert streams["batch"][0] == streams["batch"][3]  # the first batch again
+    assert len(set(streams["batch"])) == 3
+    assert all(each.equal for each in passed_around([streams], [again]))
 
 
 def test_os_exit_does_not_lose_what_was_seen(tmp_path):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from codedag.cli.main import cli
 from codedag.experiment import environment, folder
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -117,10 +120,6 @@ def test_the_example_trains_as_it_is(tmp_path):
 def test_the_guides_whole_experiment_runs(tmp_path):
     """7.2: baseline, trace, optimise, migrate, train again, save."""
     pytest.importorskip("torch")
-    import codedag
-
-    if not {"OptimizerManager", "PipelineMigrator"} <= set(codedag.__all__):
-        pytest.skip("this build has no planner or no migrator yet")
     shutil.copytree(EXAMPLE, tmp_path / "here")
     home = {"HOME": str(tmp_path), "BIRDCLEF_RECORDINGS": "20", "BIRDCLEF_EPOCHS": "1"}
     done = _python("experiment.py", cwd=tmp_path / "here", **home)
@@ -358,3 +357,68 @@ def test_check_says_what_is_missing(tmp_path, engine):
     assert "virtual environments are used" in none["docker"]["detail"]
     assert "missing  docker" in _codedag("check", cwd=tmp_path, PATH=str(tmp_path)).stdout
     assert "no Docker engine" in _codedag("build", cwd=tmp_path, code=2, PATH=str(tmp_path)).stderr
+
+
+def test_the_page_about_experiments_runs(tmp_path):
+    """Every block of Python in docs/experiments.md, one after the other, as one script."""
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "experiments.md").read_text(), re.M | re.S)
+    assert len(blocks) == 2
+    (tmp_path / "page.py").write_text("\n".join(blocks))
+    _python("page.py", cwd=tmp_path)
+    assert _results(tmp_path / "results", "birds")["modes"]["baseline"]["metrics"]["losses"][0] == [0, 0, 1.0]
+
+
+@pytest.mark.parametrize("page", ["docs/experiments.md", "README.zh-CN.md"])
+def test_every_command_and_option_on_the_page_is_there(page):
+    """Commands of the pages, asked for their help: names and options must exist."""
+    commands = re.findall(r"^    codedag ((?:experiment )?[a-z]+)(.*)$", (ROOT / page).read_text(), re.M)
+    assert len(commands) >= 6
+    for command, rest in commands:
+        shown = CliRunner().invoke(cli, [*command.split(), "--help"])
+        assert shown.exit_code == 0, command
+        ours = rest.partition(".py")[0]
+        assert all(option in shown.output for option in re.findall(r"(?<=\s)--[a-z-]+", ours)), (command, rest)
+
+
+@pytest.mark.filterwarnings("ignore")  # of MLflow's own libraries
+def test_an_experiment_goes_to_a_real_mlflow_store(tmp_path, monkeypatch):
+    pytest.importorskip("mlflow", reason="mlflow is an extra of its own and is not installed")
+    from mlflow.tracking import MlflowClient
+
+    from codedag.experiment import ExperimentMonitor
+    from codedag.plugins.mlflow_logger import log_to_mlflow
+
+    monitor = ExperimentMonitor("birds", tmp_path / "results")
+    for mode in ("baseline", "optimization"):
+        monitor.start_mode(mode, config={"epochs": 2, "model": {"rate": 0.1}})
+        for batch in range(3):
+            monitor.start_batch()
+            monitor.end_batch()
+            monitor.log_loss(0, batch, 1.0 / (batch + 1))
+        monitor.log_loss(0, 3, float("nan"))
+        monitor.stop_mode()
+    store = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    monkeypatch.chdir(tmp_path)  # where MLflow keeps artefacts of such a store
+    runs = log_to_mlflow(monitor, store)
+    client = MlflowClient(store)
+    for run, mode in zip(runs, monitor.modes, strict=True):
+        found = client.get_run(run)
+        assert found.info.status == "FINISHED"
+        assert found.data.tags["mode"] == mode
+        assert found.data.params == {"epochs": "2", "model.rate": "0.1"}
+        losses = client.get_metric_history(run, "loss")
+        assert [(each.step, each.value) for each in losses] == [(0, 1.0), (1, 0.5), (2, pytest.approx(1 / 3))]
+        assert len(client.get_metric_history(run, "batch_time")) == 3
+        assert found.data.metrics["summary.total_time"] == pytest.approx(
+            monitor.results()["modes"][mode]["summary"]["total_time"]
+        )
+        assert client.get_metric_history(run, "cpu_percent")
+
+
+def test_without_mlflow_the_error_names_it(tmp_path, monkeypatch):
+    from codedag.experiment import ExperimentMonitor
+    from codedag.plugins import mlflow_logger
+
+    monkeypatch.setattr(mlflow_logger, "find_spec", lambda name: None)
+    with pytest.raises(mlflow_logger.MissingPackage, match="mlflow"):
+        mlflow_logger.log_to_mlflow(ExperimentMonitor("x", tmp_path))

@@ -93,6 +93,7 @@ def test_samples_are_private_and_can_be_left_out(codedag, traced):
     assert all("no inputs were kept" in row["reason"] for row in rows)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_inputs_of_worker_processes_are_kept(codedag, tmp_path, context):
     pytest.importorskip("torch")
@@ -102,6 +103,7 @@ def test_inputs_of_worker_processes_are_kept(codedag, tmp_path, context):
     assert "numpy.sqrt" in names(tmp_path / "run" / "samples")
 
 
+@pytest.mark.long
 def test_what_cannot_be_profiled_is_said(codedag, traced, tmp_path):
     for arguments, word in (
         (["profile", tmp_path / "nothing"], "nothing"),
@@ -118,6 +120,7 @@ def test_what_cannot_be_profiled_is_said(codedag, traced, tmp_path):
     assert (done.returncode, "past their time" in done.stderr) == (2, True)
 
 
+@pytest.mark.long
 def test_damaged_samples_are_said_and_the_rest_is_measured(codedag, traced):
     damaged = list((traced / "samples").glob("*-0.npy"))
     for path in damaged:

@@ -115,6 +115,7 @@ def test_worker_processes_give_the_same_batches(plain, codedag, tmp_path, worker
 
 NDIMAGE = """
 import hashlib
+import cv2
 import numpy as np
 from scipy import ndimage
 
@@ -140,6 +141,14 @@ def test_library_calls_are_substituted_through_the_registry(plain, codedag, tmp_
         ("substitute", "cv2", "scipy.ndimage.median_filter"),
         ("substitute", "cv2", "scipy.ndimage.maximum_filter"),
     }
+
+
+def test_a_library_that_the_program_does_not_use_is_not_loaded_for_it(plain, codedag, tmp_path):
+    (tmp_path / "xray.py").write_text(NDIMAGE.replace("import cv2\n", "") + "import sys\nprint('cv2' in sys.modules)\n")
+    expected = plain("xray.py")
+    got = codedag("run", "-o", "run", "xray.py")
+    assert (got.returncode, got.stdout) == (0, expected.stdout)
+    assert "cv2 is not used by this program" in got.stderr
 
 
 def test_a_plan_for_another_program_says_that_it_did_not_fit(codedag, programs, tmp_path):

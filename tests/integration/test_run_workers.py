@@ -79,7 +79,7 @@ if __name__ == "__main__":
 LONG = pytest.mark.long
 CASES = [
     ("--method", "fork"),
-    ("--method", "spawn"),
+    pytest.param(("--method", "spawn"), marks=LONG),
     pytest.param(("--method", "forkserver"), marks=LONG),
     pytest.param(("--method", "fork", "--persistent"), marks=LONG),
     pytest.param(("--method", "spawn", "--persistent"), marks=LONG),
@@ -125,6 +125,7 @@ def test_an_exception_in_a_worker_is_the_programs_own(both):
     assert run.report.workers == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["--killed-at", "--leaves-at"])
 def test_a_worker_that_dies_is_the_programs_own_affair(both, how):
     expected, got, run = both("--method", "fork", how, 151)
@@ -158,6 +159,7 @@ print([os.waitpid(child, 0)[1] for child in children], float(prepare(image)))
 """
 
 
+@pytest.mark.long
 def test_processes_that_the_program_forks_itself_are_counted(plain, codedag, tmp_path):
     (tmp_path / "forks.py").write_text(FORKS)
     expected = plain("forks.py")
@@ -169,6 +171,7 @@ def test_processes_that_the_program_forks_itself_are_counted(plain, codedag, tmp
     assert got.stderr.count("run directory") == 1
 
 
+@pytest.mark.long
 def test_an_earlier_runs_workers_in_the_same_directory_are_not_counted(both, tmp_path):
     both("--count", 16)
     stale = tmp_path / "run" / "workers"

@@ -147,7 +147,7 @@ def test_any_other_process_of_the_program_is_recorded(tmp_path: Path, method: st
     assert out == _plain(method, script=str(script)).stdout == "3\nTrue\nTrue\n"
     assert sum(op.count for op in found.graph.ops if op.name == "numpy.sqrt") == 20
     assert ("arange", "cumsum") in _pairs(found.graph)
-    assert sorted(os.listdir(tmp_path / "run")) == ["costs.json", "graph.json", "run.json", "samples"]
+    assert sorted(os.listdir(tmp_path / "run")) == ["costs.json", "events", "graph.json", "run.json", "samples"]
 
 
 def test_torch_is_put_back(tmp_path: Path) -> None:

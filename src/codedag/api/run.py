@@ -48,6 +48,17 @@ class Run:
 
         return "\n".join(hottest(self.graph, most))
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the picture of the graph, and what was not seen."""
+        import html
+
+        from codedag.view.svg import drawing
+
+        notes = "".join(f"<p>note: {html.escape(note)}</p>" for note in self.notes)
+        if not len(self.graph):
+            return f"<p>{html.escape(repr(self))}: no operation on data was seen.</p>{notes}"
+        return f'<div style="overflow:auto;max-height:40em">{drawing(self.graph).svg}</div>{notes}'
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """The run directory, written: `codedag.load` and `codedag view` open it."""
         from codedag.instrument.launch import Target

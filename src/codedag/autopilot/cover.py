@@ -187,11 +187,22 @@ def _holds_its_memory(target: Any) -> bool:
     """Whether writing into something that nobody else holds is seen by nobody else."""
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if torch is not None and isinstance(target, torch.Tensor):
-        return False  # its memory may be that of another tensor or array, which cannot be told
+        return type(target) is torch.Tensor and _has_own_storage(torch, target)
     if type(target) is not getattr(numpy, "ndarray", None):
         return True
     base = target.base
     return base is None or (type(base) is type(target) and base.base is None and _order.references(base) <= _BASE)
+
+
+def _has_own_storage(torch: Any, tensor: Any) -> bool:
+    """Whether no other tensor or array shares the memory of a tensor that nobody else holds."""
+    count = getattr(torch._C, "_storage_Use_Count", None)
+    if count is None or tensor._base is not None or tensor.device.type != "cpu" or tensor.requires_grad:
+        return False
+    alone = torch.empty(1)
+    storage, other = tensor.untyped_storage(), alone.untyped_storage()
+    # memory that torch did not allocate itself (an array's) cannot be resized
+    return bool(storage.resizable() and count(storage._cdata) <= count(other._cdata))
 
 
 def _real(value: Any) -> Any:

@@ -6,18 +6,21 @@ import math
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from codedag.backends.elementwise import MAP, PACK, role_of
-from codedag.backends.registry import Substitution, find
+from codedag.backends.registry import EXACT, Equivalence, Substitution, find
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import CALL
 from codedag.migrate.chain import SMALLEST
 from codedag.migrate.chain import Link as ChainLink
-from codedag.migrate.remember import Link as Step
 from codedag.trace.recorder import Template
+
+if TYPE_CHECKING:
+    from codedag.migrate.remember import Link as Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,8 @@ class FoundPrefix:
 
 def prefixes(file: InstrumentedFile, owner: str, templates: list[Template], taken: set[int]) -> list[FoundPrefix]:
     """The prefixes of one function, each as long as the source proves that its value goes nowhere else."""
+    from codedag.migrate.remember import Link as Step
+
     names = {site: next(iter(seen)) for site, seen in names_by_site(templates).items() if len(seen) == 1}
     next_of = {link.source: link for link in file.links if file.infos[link.source].owner == owner}
     found = []
@@ -124,6 +129,8 @@ def prefixes(file: InstrumentedFile, owner: str, templates: list[Template], take
 
 def prefix_at(file: InstrumentedFile, sites: Sequence[int], names: Sequence[str]) -> FoundPrefix:
     """The prefix at these sites, as an earlier run found it."""
+    from codedag.migrate.remember import Link as Step
+
     operand = {(link.source, link.target): link.operand for link in file.links}
     places = [0, *(operand[pair] for pair in pairwise(sites))]
     links = tuple(Step(file.sites[s], p if isinstance(p, int) else -1) for s, p in zip(sites, places, strict=True))
@@ -139,11 +146,22 @@ def reads_files(name: str) -> bool:
     return row is not None and row[0].effect is Effect.READS and bool(row[0].files)
 
 
-def calls(file: InstrumentedFile, owner: str, templates: list[Template]) -> list[FoundCall]:
-    """The calls of one function for which the registry has a substitute."""
+def calls(
+    file: InstrumentedFile, owner: str, templates: list[Template], allow: Collection[Equivalence] = (EXACT,)
+) -> list[FoundCall]:
+    """The calls of one function for which the registry has a substitute; of several, the loosest that is allowed."""
     found = []
     for site, names in sorted(names_by_site(templates).items()):
         if len(names) == 1 and file.infos[site].owner == owner:
-            for substitution in find(next(iter(names)))[:1]:
+            known = find(next(iter(names)))
+            allowed = [one for one in known if one.equivalence in allow]
+            looser = [one for one in allowed if one.equivalence is not EXACT]
+            for substitution in [*looser, *allowed, *known][:1]:
                 found.append(FoundCall(site, substitution))
     return found
+
+
+def is_loaded(library: str) -> bool:
+    """Whether the program has loaded a library to its end."""
+    spec = getattr(sys.modules.get(library), "__spec__", None)
+    return spec is not None and not getattr(spec, "_initializing", False)

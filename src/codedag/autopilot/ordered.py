@@ -210,11 +210,17 @@ class _Second(threading.Thread):
     def run(self) -> None:
         if self.grad is not None:
             sys.modules["torch"].set_grad_enabled(self.grad)
-        self.context.run(self.batch.work)
+        _, raised = on_trial(self.context.run, self.batch.work)
+        if raised:  # a failure of ours: nobody may wait for this thread
+            self.batch.give_up(f"a thread ended with {raised}")
 
 
 def state_of(generator: Any) -> Any:
     """The state of a generator, or None if it has none that can be given back."""
+    parts = _parts(generator)
+    if parts:
+        states = [(part, state_of(part)) for part in parts]
+        return None if any(state is None for _, state in states) else states
     for method in ("getstate", "get_state"):
         found = getattr(generator, method, None)
         if found is not None:
@@ -225,9 +231,26 @@ def state_of(generator: Any) -> Any:
 
 def give_state(generator: Any, state: Any) -> None:
     """Gives a generator a state that it had."""
+    if _parts(generator):
+        for part, before in state:
+            give_state(part, before)
+        return
     for method in ("setstate", "set_state"):
         found = getattr(generator, method, None)
         if found is not None:
             found(state)
             return
     generator.bit_generator.state = state
+
+
+def _parts(transform: Any) -> list[Any]:
+    """The generators that a transform of albumentations draws from: its own, and those of the transforms inside it."""
+    if not type(transform).__module__.startswith("albumentations."):
+        return []
+    waiting, found = [transform], dict[int, Any]()
+    while waiting:
+        one = waiting.pop()
+        own = (getattr(one, "random_generator", None), getattr(one, "py_random", None))
+        found |= {id(each): each for each in own if each is not None}
+        waiting += list(getattr(one, "transforms", None) or ())
+    return list(found.values())

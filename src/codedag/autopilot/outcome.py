@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from codedag.autopilot.pilot import Applied, Pilot
-from codedag.autopilot.shares import Share, join
+from codedag.autopilot.shares import Proven, Share, join, move_of
 from codedag.ir import Change, CostTable, Declined, Graph, Move, Op, Plan, Proof, Report, Source
 from codedag.migrate.trial import EVERY, FIRST, RAREST, Trial
 from codedag.plan.serial import serial_plan
 from codedag.trace.recorder import shown_path
 
 WORTH_NAMING = 0.05  # share of the observed time from which an unchanged operation is named in the report
+#: What results of the looser classes are checked with (backends/proof.py).
+TOLERANCES = {
+    "ulp": "floating-point results within 32 rounding steps of the largest value",
+    "level1": "grey levels within 1",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,8 @@ class Outcome:
     seconds: float
     switched_seconds: float
     observing_seconds: float
+    proven: list[Proven] = field(default_factory=list)  # what the next run may begin with
+    tried: list[Proven] = field(default_factory=list)  # what this run had an occasion to judge
 
     def since_switch(self) -> tuple[float, float, float] | None:
         """The gain of the part of the run after the first change: middle, low, high."""
@@ -49,6 +56,11 @@ class Result:
     def counts(self) -> bool:
         """Whether the change is still in force and has been checked at least once."""
         return self.applied.trial.active and self.applied.trial.checked > 0
+
+    @property
+    def was_tried(self) -> bool:
+        """Whether the run has judged the change: it was checked, or taken back."""
+        return self.applied.trial.checked > 0 or not self.applied.trial.active
 
     def saved(self) -> tuple[float, float, float]:
         """Seconds of the program that were saved: middle, low and high; workers save them side by side.
@@ -76,7 +88,9 @@ def results(pilot: Pilot) -> list[Result]:
         file = pilot.program.files.get(move.file)
         if key not in known and file is not None and file.sha256 == move.sha256:
             trial = Trial(" ".join(move.chain))
-            known[key] = Applied(move.kind, move.file, move.function, move.sites, move.chain, trial, move.variant)
+            known[key] = Applied(
+                move.kind, move.file, move.function, move.sites, move.chain, trial, move.variant, move.equivalence
+            )
     found = []
     for key, own in known.items():
         theirs = others.get(key, [])
@@ -103,6 +117,8 @@ def conclude(pilot: Pilot, seconds: float, switched_seconds: float, observing_se
         seconds,
         switched_seconds,
         observing_seconds,
+        [move_of(applied, pilot.program) for applied in made],
+        [move_of(result.applied, pilot.program) for result in every if result.was_tried],
     )
 
 
@@ -125,7 +141,7 @@ def _move(pilot: Pilot, applied: Applied, graph: Graph) -> Move:
     return Move(
         kind=applied.kind, ops=[op.id for op in ops], id=f"{applied.kind}-{shown}-{first}", variant=applied.variant,
         file=shown, line=first, end_line=last, function=applied.owner, sites=applied.sites, chain=applied.names,
-        equivalence="exact", seconds=variant_seconds, baseline_seconds=sum(op.self_seconds for op in ops),
+        equivalence=applied.equivalence, seconds=variant_seconds, baseline_seconds=sum(op.self_seconds for op in ops),
         gain_low=low, gain_high=high,
     )  # fmt: skip
 
@@ -134,8 +150,6 @@ def _report(pilot: Pilot, every: list[Result], graph: Graph, seconds: float, obs
     made = [result for result in every if result.counts]
     saved = [sum(part) for part in zip(*(result.saved() for result in made), strict=True)] or [0.0, 0.0, 0.0]
     extra = sum(result.extra() for result in every)
-    trials = [result.applied.trial for result in every]
-    checked, mismatches = sum(t.checked for t in trials), sum(t.mismatches for t in trials)
     crew = pilot.team.crew
     observing += sum(report.observing_seconds for report in crew.reports) / crew.concurrency()
     spent = max(seconds, 1e-9)
@@ -146,22 +160,32 @@ def _report(pilot: Pilot, every: list[Result], graph: Graph, seconds: float, obs
         gain=gains[0],
         gain_low=min(gains[1:]),
         gain_high=max(gains[1:]),
-        verdict=Proof(identical=mismatches == 0, checked=checked, mismatches=mismatches, how=_how(pilot, checked)),
+        verdict=_proof(pilot, every),
         changes=[_change(pilot, result.applied) for result in made],
         declined=_declined(pilot, every, graph, seconds),
         workers=len(crew.reports),
     )
 
 
-def _how(pilot: Pilot, checked: int) -> str:
-    if not checked:
-        return "nothing was changed"
+def _proof(pilot: Pilot, every: list[Result]) -> Proof:
+    """What all checked calls say; results that were only near are not identical."""
+    trials = [result.applied.trial for result in every]
+    checked, mismatches = sum(t.checked for t in trials), sum(t.mismatches for t in trials)
+    looser = sorted({result.applied.equivalence for result in every if result.counts} - {"exact"})
+    return Proof(
+        identical=mismatches == 0 and not looser, checked=checked, mismatches=mismatches,
+        how=_how(pilot, looser) if checked else "nothing was changed",
+    )  # fmt: skip
+
+
+def _how(pilot: Pilot, looser: list[str]) -> str:
     engines = ", ".join(_engines(pilot))
     kernels = f"; {engines} kernel proven in another process first" if engines else ""
     sampled = f"the first {FIRST} calls of each change, then on 1 in {EVERY} to {RAREST}"
     workers = len(pilot.team.crew.reports)
     where = f" in each of {workers} worker processes" if workers > 1 else " in the worker process" if workers else ""
-    return f"original and variant ran side by side on {sampled}{where}{kernels}"
+    allowed = "".join(f"; {name} was allowed: {TOLERANCES[name]}" for name in looser)
+    return f"original and variant ran side by side on {sampled}{where}{kernels}{allowed}"
 
 
 def _engines(pilot: Pilot) -> list[str]:
@@ -176,11 +200,13 @@ def _change(pilot: Pilot, applied: Applied) -> Change:
     middle = sorted(applied.trial.pairs)[len(applied.trial.pairs) // 2]
     what = " > ".join(name.rpartition(".")[2] for name in applied.names)
     how = f"one table kernel ({', '.join(_engines(pilot)) or 'none'})" if applied.kind == "fuse" else applied.variant
+    if applied.kind == "inside":
+        what = f"{applied.names[0]} inside the call"
     return Change(
         what=f"{what} -> {how}", where=_where(pilot, applied), kind=applied.kind, variant=applied.variant,
-        equivalence="exact", reason=f"{applied.trial.gain():.1f}x on the same calls", seconds=middle[1] * unchecked,
-        baseline_seconds=middle[0] * unchecked, gain_low=low, gain_high=high, calls=applied.trial.calls,
-        checked=applied.trial.checked,
+        equivalence=applied.equivalence, reason=f"{applied.trial.gain():.1f}x on the same calls",
+        seconds=middle[1] * unchecked, baseline_seconds=middle[0] * unchecked, gain_low=low, gain_high=high,
+        calls=applied.trial.calls, checked=applied.trial.checked,
     )  # fmt: skip
 
 
@@ -195,23 +221,39 @@ def _declined(pilot: Pilot, every: list[Result], graph: Graph, seconds: float) -
     own = [(r.what, r.where, r.reason) for r in pilot.refused]
     refused = dict.fromkeys([*own, *((r.what, r.where, r.reason) for r in theirs)])
     found = [Declined(what=what, where=where, reason=reason) for what, where, reason in refused]
-    for applied in [result.applied for result in every]:
-        what = " > ".join(name.rpartition(".")[2] for name in applied.names)
-        if not applied.trial.active:
-            found.append(Declined(what=what, where=_where(pilot, applied), reason=applied.trial.reason))
-        elif not applied.trial.checked:
-            reasons = applied.trial.declined.most_common(1)
-            found.append(
-                Declined(
-                    what=what,
-                    where=_where(pilot, applied),
-                    reason=reasons[0][0] if reasons else "the program ended before it could be tried",
-                )
-            )
-        for reason, count in applied.trial.declined.most_common(3):
-            if applied.trial.checked:
-                found.append(Declined(what=f"{count} calls of {what}", where=_where(pilot, applied), reason=reason))
-    return found + [_unchanged(*each) for each in _hot(pilot, every, graph, seconds)]
+    inside = [each for each in found if each.what.endswith(" inside")]
+    found = [each for each in found if each not in inside]
+    # what was taken back comes first, then what was refused and what is hot; single calls are a matter for the file
+    stopped = [_judged(pilot, r.applied, r.applied.trial.reason) for r in every if not r.applied.trial.active]
+    idle = [_judged(pilot, r.applied, _why_idle(r)) for r in every if r.applied.trial.active and not r.was_tried]
+    single = [each for result in every if result.applied.trial.checked for each in _single(pilot, result.applied)]
+    return [
+        *stopped,
+        *found,
+        *(_unchanged(*each) for each in _hot(pilot, every, graph, seconds)),
+        *idle,
+        *inside,
+        *single,
+    ]
+
+
+def _judged(pilot: Pilot, applied: Applied, reason: str) -> Declined:
+    what = " > ".join(name.rpartition(".")[2] for name in applied.names)
+    return Declined(what=what, where=_where(pilot, applied), reason=reason)
+
+
+def _why_idle(result: Result) -> str:
+    reasons = result.applied.trial.declined.most_common(1)
+    return reasons[0][0] if reasons else "the program ended before it could be tried"
+
+
+def _single(pilot: Pilot, applied: Applied) -> list[Declined]:
+    """The calls of a change that ran as written, by reason."""
+    what = " > ".join(name.rpartition(".")[2] for name in applied.names)
+    return [
+        Declined(what=f"{count} calls of {what}", where=_where(pilot, applied), reason=reason)
+        for reason, count in applied.trial.declined.most_common(3)
+    ]
 
 
 def _hot(pilot: Pilot, every: list[Result], graph: Graph, seconds: float) -> list[tuple[Op, float, str]]:
@@ -219,7 +261,7 @@ def _hot(pilot: Pilot, every: list[Result], graph: Graph, seconds: float) -> lis
 
     Functions are observed for different spans, so what counts is an operation's seconds per second of observation.
     """
-    changed = {(shown_path(r.applied.path), site) for r in every for site in r.applied.sites}
+    changed = {(shown_path(r.applied.path), s) for r in every if r.applied.kind != "inside" for s in r.applied.sites}
     ended = pilot.started_at + seconds
     spans = {(shown_path(file), owner): (w.ended or ended) - w.started for (file, owner), w in pilot.watches.items()}
     theirs = _worker_spans(pilot)

@@ -17,71 +17,39 @@ from functools import partial
 from typing import Any
 
 from codedag.autopilot import find
+from codedag.autopilot.applied import Applied, Function, Refused, Watch
+from codedag.autopilot.inside import Inside
 from codedag.autopilot.repeats import Repeats
+from codedag.autopilot.replay import Replay
 from codedag.autopilot.shares import Proven
 from codedag.autopilot.team import Team
 from codedag.autopilot.widen import Widen
 from codedag.backends.effects import Effects
-from codedag.backends.proof import proven_here
-from codedag.backends.registry import EXACT
+from codedag.backends.registry import EXACT, Equivalence
 from codedag.instrument import sites as site_module
 from codedag.instrument.program import InstrumentedFile, Program
-from codedag.instrument.sites import PASS, RECORD
-from codedag.ir import Move, Plan
+from codedag.instrument.sites import RECORD, VARIANT
+from codedag.ir import Plan
 from codedag.ir.verdict import No
 from codedag.migrate.chain import Chain
 from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.kernels import Shelf
-from codedag.migrate.remember import Memory, Prefix
+from codedag.migrate.memory import Memory
 from codedag.migrate.substitute import Substitute
 from codedag.migrate.trial import Trial
+from codedag.migrate.usable import may_run
+from codedag.trace.events import Log
 from codedag.trace.recorder import Recorder, Template, shown_path
 
 OBSERVE = 40  # executions of one operation after which its function has been seen enough
 FEW, LONG = 6, 1.5  # or this many, if they took so many seconds
 SCALAR = 5_000  # executions without data after which a function is left alone
 TICK = 0.2  # seconds between looks at functions that move no data, and at what workers have proven
+MAX_OVERHEAD, GRACE = 0.05, 3.0  # share of the time that observing may take, and seconds that it may always take
 PATIENCE = 1.0  # seconds that a fork waits for planning to reach a safe point
 
-Function = tuple[str, str]  # file and qualified name
-_ANOTHER_VERSION = "the plan was made for another version of this file"
-
-
-@dataclass(slots=True)
-class Applied:
-    """A change on trial in the running program."""
-
-    kind: str
-    path: str
-    owner: str
-    sites: list[int]
-    names: list[str]
-    trial: Trial
-    variant: str
-
-    def lines(self, file: InstrumentedFile) -> tuple[int, int]:
-        """First and last source line of the change."""
-        infos = [file.infos[index] for index in self.sites]
-        return min(i.line for i in infos), max(i.end_line for i in infos)
-
-
-@dataclass(slots=True)
-class Refused:
-    """A change that was considered and not made."""
-
-    what: str
-    where: str
-    reason: str
-
-
-@dataclass(slots=True)
-class Watch:
-    """How long one function has been observed, and whether that is over."""
-
-    started: float
-    ended: float | None = None
-    seen: dict[int, int] = field(default_factory=dict)  # how often each of its sites moved data
+__all__ = ["Applied", "Pilot", "Refused"]
 
 
 @dataclass(slots=True)
@@ -92,19 +60,26 @@ class Pilot:
     observe_only: bool = False
     synchronous: bool = False  # plan and build at once instead of in the background: slower, but repeatable
     plan: Plan | None = None
+    allow: tuple[Equivalence, ...] = (EXACT,)
+    max_overhead: float = MAX_OVERHEAD
+    on_tick: Callable[[], None] = lambda: None
     recorder: Recorder = field(init=False)
     shelf: Shelf = field(init=False)
     widen: Widen = field(init=False)
     applied: list[Applied] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    log: Log = field(default_factory=Log)
     watches: dict[Function, Watch] = field(default_factory=dict)
     switched_at: float | None = None
     started_at: float = 0.0
     forked: int = 0
-    memory: Memory = field(default_factory=Memory)
     team: Team = field(init=False)
+    replay: Replay = field(init=False)
+    inside: Inside = field(init=False)
     known: list[Proven] = field(default_factory=list)  # proven elsewhere: made as soon as their file is loaded
+    memory: Memory = field(default_factory=Memory)
+    kernels: list[tuple[int, int]] = field(default_factory=list)  # that the known changes will want
     _effects: Effects = field(default_factory=Effects)
     _inbox: queue.Queue[Callable[[], None] | None] = field(default_factory=queue.Queue)
     _grown: dict[Function, int] = field(default_factory=dict)
@@ -117,8 +92,8 @@ class Pilot:
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
         self.shelf = Shelf(synchronous=self.synchronous)
-        self.widen = Widen(self.program, self.memory, self.later, self._widened, self._not_widened)
-        self.team = Team(self)
+        self.team, self.replay, self.inside = Team(self), Replay(self), Inside(self)
+        self.widen = Widen(self.program, self.memory, self.later, self._is_planned, self._widened, self._not_widened)
 
     # -- the life of a run
 
@@ -127,10 +102,10 @@ class Pilot:
         self.started_at = time.perf_counter()
         self.team.start()
         if self.plan is not None:
-            self.program.prepare = self._from_plan
+            self.program.prepare = self.replay.from_plan
             return
         if self.known:
-            self.program.begin = self._from_known
+            self.program.begin = self.replay.from_known
         site_module.native.start(self.recorder, self.program.names)
         self._start_thread()
 
@@ -148,9 +123,10 @@ class Pilot:
     def stop(self) -> int:
         """Ends everything and puts every function back; the number of functions that had to be changed."""
         site_module.native.stop()
-        self.widen.restore()
         self.team.stop()
+        self.widen.restore()
         self._end_thread()
+        attempt(self.inside.restore)
         self._thread, self._paused = None, False
         if self.plan is not None:
             loaded = {shown_path(path) for path in self.program.files}
@@ -159,6 +135,9 @@ class Pilot:
                     where = f"{move.file}:{move.line}"
                     self.refused.append(Refused(f"{move.kind} of the plan", where, "the program has no such file"))
         self.notes += self.team.conclude()
+        if self.known:
+            made = sum(applied.known for applied in self.applied)
+            self.notes.append(f"{made} changes were known from an earlier run and made from the start (--fresh: none)")
         failure = site_module.native.failure()
         if failure:
             self.notes.append(f"observation ended early: {failure}")
@@ -208,13 +187,9 @@ class Pilot:
 
     def take_over(self, file: InstrumentedFile, moves: Iterable[Proven], settled: Iterable[str]) -> None:
         """Makes changes that were proven elsewhere, and ends observing functions of which nothing more is to learn."""
-        owners = set(settled)
         for move in moves:
-            done = attempt(self._replay, file, move)
-            if isinstance(done, Failed):
-                self.refused.append(Refused(f"{move.kind} of a worker", shown_path(file.path), done.reason))
-            else:
-                owners.add(move.function)
+            self.replay.known(file, move, "a worker")
+        owners = set(settled)
         for owner in owners:
             watch = self.watches.setdefault((file.path, owner), Watch(time.perf_counter()))
             watch.ended = watch.ended or time.perf_counter()
@@ -224,7 +199,10 @@ class Pilot:
 
     def settings(self) -> dict[str, Any]:
         """What was asked of this pilot, for that of another process."""
-        return {"observe_only": self.observe_only, "synchronous": self.synchronous, "plan": self.plan}
+        return {
+            "observe_only": self.observe_only, "synchronous": self.synchronous, "plan": self.plan,
+            "allow": self.allow, "max_overhead": self.max_overhead,
+        }  # fmt: skip
 
     # -- observing (called for every recorded operation: keep it short)
 
@@ -242,10 +220,14 @@ class Pilot:
         now = time.perf_counter()
         if template.count >= OBSERVE or seen >= OBSERVE or now - watch.started > LONG:
             watch.ended = now
-            self.unplanned.append((info.file, info.owner))
-            self.program.settle(info.file, info.owner)
-            self.recorder.freeze_around(info.file, info.owner)
-            self.later(partial(self._try_to_plan, (info.file, info.owner)))
+            self._settle((info.file, info.owner))
+
+    def _settle(self, function: Function) -> None:
+        """Ends observing a function, and has the rest of it planned."""
+        self.unplanned.append(function)
+        self.program.settle(*function)
+        self.recorder.freeze_around(*function)
+        self.later(partial(self._try_to_plan, function))
 
     def later(self, job: Callable[[], None]) -> None:
         """Has a job done by the background thread, or at once."""
@@ -269,7 +251,15 @@ class Pilot:
 
     def _look_around(self) -> None:
         """What is done now and then: functions without data are left alone, and processes hear of each other."""
+        self.log.sample()
+        self.on_tick()
+        if self.kernels and find.is_loaded("numpy"):  # not before the program has loaded it as it wants it
+            wanted, self.kernels = self.kernels, []
+            attempt(self.shelf.stock, wanted)
         self._settle_scalar_functions()
+        self._settle_known_functions()
+        self._end_costly_observing()
+        attempt(self.inside.look)
         attempt(self.team.look)
 
     def _try_to_plan(self, function: Function) -> None:
@@ -292,6 +282,31 @@ class Pilot:
             if idle:
                 self.program.install(path, idle)
 
+    def _end_costly_observing(self) -> None:
+        """Ends observing what is left if it has cost more than it may; what was seen until then is planned."""
+        spent, passed = site_module.native.spent() / 1e9, time.perf_counter() - self.started_at
+        most = self.max_overhead * passed
+        if self.observe_only or spent <= (max(most, GRACE) if self.max_overhead == MAX_OVERHEAD else most):
+            return
+        open_ = [(path, owner) for path, file in list(self.program.files.items()) for owner in _recorded(file)]
+        for function in open_:
+            watch = self.watches.setdefault(function, Watch(time.perf_counter()))
+            watch.ended = watch.ended or time.perf_counter()
+            self._settle(function)
+        if open_:
+            self.notes.append(
+                f"observing was ended after {spent:.1f} s, {spent / passed:.0%} of the time (--max-overhead)"
+            )
+
+    def _settle_known_functions(self) -> None:
+        """Functions whose changes were known from the start may show nothing else: they are planned all the same."""
+        for applied in [each for each in self.applied if each.known and each.trial.calls >= OBSERVE]:
+            function = (applied.path, applied.owner)
+            watch = self.watches.setdefault(function, Watch(time.perf_counter()))
+            if watch.ended is None and not self.observe_only:
+                watch.ended = time.perf_counter()
+                self._settle(function)
+
     def _moves_data(self, path: str, owner: str) -> bool:
         """Whether a function has moved data since this was last asked."""
         own = [t for t in list(self.recorder.templates) if t.site.info.owner == owner and t.site.info.file == path]
@@ -306,27 +321,29 @@ class Pilot:
 
     def _plan_function(self, path: str, owner: str) -> None:
         file = self.program.files[path]
-        seen = [t for t in list(self.recorder.templates) if t.site.info.file == path and t.site.info.owner == owner]
+        every = [t for t in list(self.recorder.templates) if t.site.info.file == path and t.site.info.owner == owner]
+        seen = [t for t in every if t.site.mode != VARIANT]  # what was known from the start has its variant already
         taken: set[int] = set()
         for found in find.chains(file, owner, seen):
-            self._apply_chain(file, owner, found.links, found.between)
+            self.apply_chain(file, owner, found.links, found.between)
             taken |= {link.site.info.index for link in found.links} | set(found.between)
-        for call in find.calls(file, owner, seen):
+        for call in find.calls(file, owner, seen, self.allow):
             if call.site not in taken:
-                self._apply_call(file, owner, call)
+                self.apply_call(file, owner, call)
         for prefix in find.prefixes(file, owner, seen, taken):
-            self._apply_prefix(file, owner, prefix)
+            self.apply_prefix(file, owner, prefix)
         self.program.install(path, [owner])
-        self.widen.found(path, owner)
+        self.widen.look()
 
-    def _apply_chain(
+    def apply_chain(
         self, file: InstrumentedFile, owner: str, links: tuple[ChainLink, ...], between: tuple[int, ...]
     ) -> None:
+        """Puts one kernel in the place of a chain, on trial."""
         names = [link.name for link in links]
         trial = Trial(" ".join(names))
         chain = Chain(
             links,
-            [file.sites[i] for i in between if file.sites[i].mode == PASS],
+            [file.sites[i] for i in between if file.sites[i].mode != VARIANT],
             self.shelf.take,
             trial,
             self._effects,
@@ -335,10 +352,11 @@ class Pilot:
         applied = Applied("fuse", file.path, owner, sites, names, trial, "table")
         self._switch(file, applied, chain.variants())
 
-    def _apply_call(self, file: InstrumentedFile, owner: str, call: find.FoundCall) -> None:
+    def apply_call(self, file: InstrumentedFile, owner: str, call: find.FoundCall) -> None:
+        """Puts a substitute in the place of a call, on trial, if it may be used and is proven on this machine."""
         substitution = call.substitution
-        verdict = self._may_substitute(substitution)
-        if not verdict:
+        verdict = may_run(substitution, self.allow)
+        if isinstance(verdict, No):
             where = f"{shown_path(file.path)}:{file.infos[call.site].line}"
             self.refused.append(Refused(substitution.name, where, verdict.reason))
             return
@@ -346,28 +364,36 @@ class Pilot:
         change = Substitute(file.sites[call.site], substitution, trial)
         names, variant = [substitution.source], substitution.into
         applied = Applied("substitute", file.path, owner, [call.site], names, trial, variant)
+        applied.equivalence = substitution.equivalence.value
         self._switch(file, applied, change.variants())
 
-    def _apply_prefix(self, file: InstrumentedFile, owner: str, found: find.FoundPrefix) -> None:
+    def apply_prefix(self, file: InstrumentedFile, owner: str, found: find.FoundPrefix) -> None:
+        """Keeps what a function reads and always does to it."""
+        from codedag.migrate.remember import Prefix  # with all that is known about effects: only where it is used
+
         trial = Trial(" ".join(found.names))
         prefix = Prefix(found.links, trial, self.memory, Repeats(self.program).expected)
         sites = [link.site.info.index for link in found.links]
         applied = Applied("remember", file.path, owner, sites, list(found.names), trial, "kept in memory")
         self._switch(file, applied, prefix.variants())
 
-    def _may_substitute(self, substitution: Any) -> Any:
-        if substitution.equivalence is not EXACT:
-            return No(f"it is {substitution.equivalence.value}, not exact")
-        return substitution.available() and proven_here(substitution)
-
     def _switch(self, file: InstrumentedFile, applied: Applied, variants: dict[int, Any]) -> None:
-        self.applied.append(applied)
+        self.begin(applied)
         applied.trial.on_stop = partial(self.later, partial(self._take_back, applied, list(variants)))
         self.program.plan(file.path, applied.owner, variants)
+
+    def begin(self, applied: Applied) -> None:
+        """Counts a change as made."""
+        self.applied.append(applied)
         if self.switched_at is None:
             self.switched_at = time.perf_counter()
 
     # -- items in several threads
+
+    def _is_planned(self, function: Function) -> bool:
+        """Whether a function is not observed any more, or never had anything to see."""
+        watch = self.watches.get(function)
+        return watch is None or (watch.ended is not None and function not in self.unplanned)
 
     def _widened(self, function: Function, trial: Trial, variant: str) -> None:
         path, owner = function
@@ -378,65 +404,7 @@ class Pilot:
         path, owner = function
         self.refused.append(Refused(f"{owner}: {what}", shown_path(path), reason))
 
-    # -- making changes that were proven elsewhere
 
-    def _from_known(self, file: InstrumentedFile) -> set[str]:
-        """Makes the changes that are known for a file as it is loaded; the functions that need not be observed."""
-        settled: set[str] = set()
-        for move in self.known:
-            if move.file != file.path:
-                continue
-            if move.sha256 != file.sha256:
-                where = f"{shown_path(move.file)} {move.function}"
-                self.refused.append(Refused(f"{move.kind} of an earlier run", where, _ANOTHER_VERSION))
-                continue
-            done = attempt(self._replay, file, move)
-            if isinstance(done, Failed):
-                where = f"{shown_path(move.file)} {move.function}"
-                self.refused.append(Refused(f"{move.kind} of an earlier run", where, done.reason))
-            else:
-                settled.add(move.function)
-        return settled
-
-    # -- replaying a plan
-
-    def _from_plan(self, file: InstrumentedFile) -> set[int]:
-        """Applies the moves of a saved plan to a file as it is loaded; the sites that it needs."""
-        assert self.plan is not None
-        source = next((s for s in self.plan.sources if s.file == shown_path(file.path)), None)
-        moves = [m for m in self.plan.moves if m.file == shown_path(file.path)]
-        if not moves:
-            return set()
-        if source is None or source.sha256 != file.sha256:
-            for move in moves:
-                self.refused.append(
-                    Refused(
-                        f"{move.kind} of the plan",
-                        f"{move.file}:{move.line}",
-                        _ANOTHER_VERSION,
-                    )
-                )
-            return set()
-        for move in moves:
-            done = attempt(self._replay, file, move)
-            if isinstance(done, Failed):
-                self.refused.append(Refused(f"{move.kind} of the plan", f"{move.file}:{move.line}", done.reason))
-        return {index for info in file.infos if file.sites[info.index].variant is not None for index in (info.index,)}
-
-    def _replay(self, file: InstrumentedFile, move: Move | Proven) -> None:
-        if move.kind == "substitute":
-            from codedag.backends.registry import find as substitutes
-
-            for substitution in substitutes(move.chain[0])[:1]:
-                self._apply_call(file, move.function, find.FoundCall(move.sites[0], substitution))
-            return
-        if move.kind == "widen":
-            self.widen.expect(file.path, move.function)
-            return
-        if move.kind == "remember":
-            self._apply_prefix(file, move.function, find.prefix_at(file, move.sites, move.chain))
-            return
-        operand = {(link.source, link.target): link.operand for link in file.links}
-        places = [None, *(operand[pair] for pair in zip(move.sites, move.sites[1:], strict=False))]
-        links = tuple(ChainLink(file.sites[s], n, p) for s, n, p in zip(move.sites, move.chain, places, strict=True))
-        self._apply_chain(file, move.function, links, find.between(list(links)))
+def _recorded(file: InstrumentedFile) -> set[str]:
+    """The functions of a file that are still observed."""
+    return {info.owner for info, site in zip(file.infos, file.sites, strict=True) if site.mode == RECORD}

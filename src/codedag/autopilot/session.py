@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from os import getpid
 from time import perf_counter
 
+from codedag.autopilot.live import Live
+from codedag.autopilot.options import Options
 from codedag.autopilot.outcome import Outcome, conclude
 from codedag.autopilot.pilot import Pilot
+from codedag.autopilot.proven import Store
 from codedag.autopilot.workers import Crew
 from codedag.devices.inventory import this_machine
 from codedag.instrument import launch
@@ -21,8 +24,10 @@ from codedag.instrument.guard import Failed, after
 from codedag.instrument.hook import importing
 from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
-from codedag.ir import Plan
+from codedag.ir import RunDirectory
+from codedag.migrate.memory import Memory
 from codedag.trace.rundir import Keeper
+from codedag.trace.rundir import _versions as versions_loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +42,62 @@ class Finished:
     forked: bool = False
 
 
-def run(target: Target, keeper: Keeper, *, observe_only: bool = False, plan: Plan | None = None) -> Finished:
+def run(target: Target, keeper: Keeper, options: Options | None = None) -> Finished:
     """Runs the program under a pilot; in a forked child that runs to its end, nothing follows."""
+    options = options or Options()
     keeper.begin()
     process = getpid()
-    program = Program([target.root()])
-    at_once = os.environ.get("CODEDAG_SYNCHRONOUS", "") not in ("", "0")
-    pilot = Pilot(program, observe_only=observe_only, synchronous=at_once, plan=plan)
-    pilot.team.crew = Crew(None if keeper.broken else keeper.path / "workers")
-    pilot.team.crew.prepare()
+    pilot = _pilot(target, keeper, options)
+    store = None if options.plan is not None or options.observe_only else Store(target, _looser(options))
+    if store is not None and not options.fresh:
+        _recall(pilot, store)
+    pilot.on_tick = Live(pilot.recorder.gathered, keeper.path / "records")
     around = ExitStack()
-    around.enter_context(importing(program))
+    around.enter_context(importing(pilot.program))
     pilot.start()
-    ending = launch.run(target, lambda path, source: program.load(path, source, main=True))
+    ending = launch.run(target, lambda path, source: pilot.program.load(path, source, main=True))
     ended = perf_counter()
     if getpid() != process:
         after(pilot.team.end_worker)
         after(around.close)
         return Finished(ending, None, keeper, pilot, forked=True)
-    done = after(_finished, keeper, pilot, around, ending, ended)
+    done = after(_finished, keeper, pilot, store, around, ending, ended)
     return Finished(ending, None, keeper, pilot, done.reason) if done.__class__ is Failed else done  # type: ignore[return-value]
 
 
-def _finished(keeper: Keeper, pilot: Pilot, around: ExitStack, ending: Ending, ended: float) -> Finished:
+def _pilot(target: Target, keeper: Keeper, options: Options) -> Pilot:
+    pilot = Pilot(
+        Program([target.root()]),
+        observe_only=options.observe_only,
+        synchronous=os.environ.get("CODEDAG_SYNCHRONOUS", "") not in ("", "0"),
+        plan=options.plan,
+        allow=options.allow,
+        max_overhead=options.max_overhead,
+        memory=Memory(options.budget_nbytes),
+    )
+    pilot.team.crew = Crew(None if keeper.broken else keeper.path / "workers")
+    pilot.team.crew.prepare()
+    return pilot
+
+
+def _looser(options: Options) -> list[str]:
+    return [one.value for one in options.allow if one.value != "exact"]
+
+
+def _recall(pilot: Pilot, store: Store) -> None:
+    """Begins with what an earlier run has proven, if that holds here."""
+    entry = after(store.load)
+    if isinstance(entry, Failed):
+        pilot.notes.append(f"the plan of an earlier run could not be used: {entry.reason}")
+    elif entry is not None:
+        pilot.known, pilot.kernels = entry.moves, entry.kernels
+    elif store.why_not:
+        pilot.notes.append(f"{store.why_not}; everything was observed afresh")
+
+
+def _finished(
+    keeper: Keeper, pilot: Pilot, store: Store | None, around: ExitStack, ending: Ending, ended: float
+) -> Finished:
     """What is left to do once the program has ended; whatever fails is said, and the rest is done all the same."""
     keeper.left("the import hook could not be taken away", after(around.close))
     outcome = after(_conclude, pilot, ended)
@@ -67,9 +105,15 @@ def _finished(keeper: Keeper, pilot: Pilot, around: ExitStack, ending: Ending, e
     keeper.left("the report could not be made", outcome)
     if not isinstance(outcome, Failed):
         _keep(keeper, outcome)
+        if store is not None:
+            keeper.left("what was proven could not be kept", after(_remember, store, pilot, outcome))
     if not keeper.broken and pilot.team.crew.folder is not None:
         after(shutil.rmtree, pilot.team.crew.folder, ignore_errors=True)
+    keeper.left("the timeline could not be made", after(_keep_events, keeper, pilot, ended))
     keeper.end("ok" if ending.code == 0 else "failed", ending.code)
+    if not keeper.broken:
+        after(shutil.rmtree, keeper.path / "records", ignore_errors=True)
+    keeper.left("the report page could not be written", after(keep_page, keeper))
     if isinstance(outcome, Failed):
         return Finished(ending, None, keeper, pilot, outcome.reason)
     return Finished(ending, outcome, keeper, pilot)
@@ -79,6 +123,33 @@ def _conclude(pilot: Pilot, ended: float) -> Outcome:
     pilot.stop()
     switched = ended - pilot.switched_at if pilot.switched_at is not None else 0.0
     return conclude(pilot, ended - pilot.started_at, switched, site_module.native.spent() / 1e9)
+
+
+def _keep_events(keeper: Keeper, pilot: Pilot, ended: float) -> None:
+    """Writes single calls and memory over time, as far as the program was observed."""
+    gathered = pilot.recorder.gathered()
+    pilot.log.process = getpid()
+    pilot.log.fill(pilot.recorder.gatherer.events())
+    gathered.logs.append(pilot.log)
+    switched = {} if pilot.switched_at is None else {"switched": round(pilot.switched_at * 1e9)}
+    keeper.keep(gathered.events(round(pilot.started_at * 1e9), round(ended * 1e9), switched))
+
+
+def keep_page(keeper: Keeper) -> None:
+    """Writes the report page next to the files that it shows, unless these could not be written."""
+    if not keeper.broken:
+        from codedag.view.html.page import write_page  # the program has ended: nobody waits for this at its start
+
+        write_page(RunDirectory(keeper.path), keeper.path / "report.html")
+
+
+def _remember(store: Store, pilot: Pilot, outcome: Outcome) -> None:
+    """Keeps what is proven for the next run: also what was known before and found no occasion to fail in this one."""
+    tried = {move.key for move in outcome.tried}
+    unused = [move for move in pilot.known if move.key not in tried and move.file not in pilot.replay.stale]
+    libraries = set(versions_loaded()) - {"python", "codedag", "platform"}
+    own = [(kernel.spec.itemsize, kernel.spec.channels) for kernel in pilot.shelf.ready]
+    store.keep([*outcome.proven, *unused], libraries, [*own, *pilot.team.crew.kernels()])
 
 
 def _keep(keeper: Keeper, outcome: Outcome) -> None:

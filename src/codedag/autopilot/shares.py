@@ -28,6 +28,7 @@ class Proven(msgspec.Struct, frozen=True, kw_only=True):
     sites: list[Natural]
     chain: list[str]
     variant: str = ""
+    equivalence: str = "exact"
 
     @property
     def key(self) -> tuple[str, str, tuple[int, ...]]:
@@ -42,6 +43,7 @@ class Share(msgspec.Struct, kw_only=True):
     calls: Natural = 0
     checked: Natural = 0
     mismatches: Natural = 0
+    unverified: Natural = 0
     active: bool = True
     reason: str = ""
     declined: dict[str, Natural] = {}
@@ -91,6 +93,7 @@ def move_of(applied: Any, program: Program) -> Proven:
     return Proven(
         kind=applied.kind, file=applied.path, sha256=program.files[applied.path].sha256, function=applied.owner,
         sites=list(applied.sites), chain=list(applied.names), variant=applied.variant,
+        equivalence=applied.equivalence,
     )  # fmt: skip
 
 
@@ -99,6 +102,7 @@ def share_of(applied: Any, program: Program) -> Share:
     trial: Trial = applied.trial
     return Share(
         move=move_of(applied, program), calls=trial.calls, checked=trial.checked, mismatches=trial.mismatches,
+        unverified=trial.unverified,
         active=trial.active, reason=trial.reason, declined=dict(trial.declined.most_common(10)),
         pairs=thinned(trial.pairs, MOST_PAIRS),
     )  # fmt: skip
@@ -129,6 +133,7 @@ def join(trial: Trial, shares: Iterable[Share]) -> Trial:
     joined.calls = trial.calls + sum(s.calls for s in every)
     joined.checked = trial.checked + sum(s.checked for s in every)
     joined.mismatches = trial.mismatches + sum(s.mismatches for s in every)
+    joined.unverified = trial.unverified + sum(s.unverified for s in every)
     joined.pairs = [*trial.pairs, *(pair for s in every for pair in s.pairs[1:] or s.pairs)]
     joined.declined.update(trial.declined)
     for share in every:

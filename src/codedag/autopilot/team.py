@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from codedag.autopilot import workers
-from codedag.autopilot.shares import Refusal, WorkerReport, share_of
+from codedag.autopilot.shares import Refusal, WorkerReport, move_of, share_of
 from codedag.autopilot.workers import FIRST_WORD, Crew
 from codedag.instrument import sites as site_module
 from codedag.instrument.guard import attempt
@@ -19,6 +19,8 @@ from codedag.trace.records import join
 
 if TYPE_CHECKING:
     from codedag.autopilot.pilot import Pilot
+#: The kinds of changes that processes take over from each other; memory and threads are each one's own.
+SHARED = ("fuse", "substitute")
 
 
 class Team:
@@ -83,7 +85,7 @@ class Team:
         """What a spawned process must know to do as this one."""
         self.adopt()
         pilot, folder = self.pilot, self.crew.folder
-        moves = [share_of(applied, pilot.program).move for applied in pilot.applied if applied.trial.active]
+        moves = [move_of(a, pilot.program) for a in pilot.applied if a.trial.active and a.kind in SHARED]
         return {
             "program": pilot.program.terms(), "parent": self.crew.process,
             "folder": None if folder is None else str(folder), "settings": pilot.settings(),
@@ -101,7 +103,11 @@ class Team:
     def _fill(self, report: WorkerReport) -> None:
         pilot = self.pilot
         report.shares = [share_of(applied, pilot.program) for applied in pilot.applied]
-        undecided = {(s.move.file, s.move.function) for s in report.shares if s.active and not s.is_proven}
+        undecided = {
+            (s.move.file, s.move.function)
+            for s in report.shares
+            if s.active and not (s.is_proven and s.move.kind in SHARED)
+        }
         own = {function: watch for function, watch in list(pilot.watches.items()) if watch.started >= self._began}
         ended = {function for function, watch in own.items() if watch.ended is not None}
         report.settled = sorted(ended - undecided - set(pilot.unplanned))
@@ -140,7 +146,8 @@ class Team:
         if pilot.observe_only or pilot.plan is not None or not self.crew.hear():
             return
         self._take_back_what_disappoints()
-        moves = [move for move in self.crew.proven() if move.key not in self._adopted]
+        have = self._adopted | {(a.kind, a.path, tuple(a.sites)) for a in pilot.applied}
+        moves = [move for move in self.crew.proven() if move.kind in SHARED and move.key not in have]
         settled = [function for function in self.crew.settled() if function not in pilot.watches]
         for path, file in list(pilot.program.files.items()):
             here = [move for move in moves if move.file == path and move.sha256 == file.sha256]

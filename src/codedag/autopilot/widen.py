@@ -20,24 +20,28 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.backends.same import same
 from codedag.instrument.program import Program, owner_of
+from codedag.instrument.sites import CALL, VARIANT, SiteInfo, make, native
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.later import Watch
-from codedag.migrate.remember import Memory
+from codedag.migrate.memory import Memory
 from codedag.migrate.trial import Trial
 
 if TYPE_CHECKING:
     from codedag.autopilot.ordered import Batch
 
 FIRST, UNSURE = 3, 6  # batches that are fetched both ways: always, and while the gain is small
+SEEN = 2  # batches fetched as ever before it is asked which functions their items come from
 EVERY, RAREST = 40, 400  # batches per check later on, at first and after many without a difference
 SMALL_GAIN = 1.15
 FAILURES, PREPARED = 3, 25  # batches given up before the move is, and functions prepared on demand
+RETRIES, AGAIN = 2, 40  # how often it is tried again, and after how many batches (4 and 16 times as many)
 MOST_THREADS = 4
 FETCHER = "torch.utils.data._utils.fetch"
 
 Function = tuple[str, str]
 Later = Callable[[Callable[[], None]], None]
+Planned = Callable[[Function], bool]
 Begin = Callable[[Function, Trial, str], None]
 Refuse = Callable[[str, Function, str], None]
 
@@ -52,15 +56,16 @@ class Lane:
     is_ready: bool = False
     waiting: bool = False
     declined: str = ""
+    retry_at: int = 0  # the batch from which it is tried again after it was not faster: the machine may be less busy
     failures: int = 0
     prepared: int = 0
     batches: int = 0
+    tried: int = 0
     due_at: int = 0
     chance: random.Random = field(default_factory=lambda: random.Random(0))
 
     def due(self) -> bool:
         """Whether this batch is fetched both ways."""
-        self.batches += 1
         checked = self.trial.checked
         if checked < FIRST or (checked < UNSURE and self.trial.gain() < SMALL_GAIN):
             return True
@@ -75,8 +80,11 @@ class Lane:
 class Widen:
     """Gives the fetches of a DataLoader more threads, and takes them away again."""
 
-    def __init__(self, program: Program, memory: Memory, later: Later, begin: Begin, refuse: Refuse) -> None:
-        self.program, self.memory, self.later, self.begin, self.refuse = program, memory, later, begin, refuse
+    def __init__(
+        self, program: Program, memory: Memory, later: Later, planned: Planned, begin: Begin, refuse: Refuse
+    ) -> None:
+        self.program, self.memory, self.later, self.planned = program, memory, later, planned
+        self.begin, self.refuse = begin, refuse
         self.threads = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, MOST_THREADS)
         self.lanes: dict[type, Lane] = {}
         self._cover: Any = None
@@ -89,14 +97,13 @@ class Widen:
 
     # -- getting in and out
 
-    def found(self, path: str, owner: str) -> None:
-        """A function has been planned: if items of a data set may come from it, their fetches are looked at."""
-        if owner.endswith("__getitem__"):
-            self._enter(sys.modules.get(FETCHER))
+    def look(self) -> None:
+        """A function has been planned: if there is a loader, its fetches are looked at."""
+        self._enter(sys.modules.get(FETCHER))
 
-    def expect(self, path: str, owner: str) -> None:
-        """An earlier run has fetched items of this function in threads: so will this one, once there is a loader."""
-        self.found(path, owner)
+    def expect(self) -> None:
+        """An earlier run has fetched items in threads: so will this one, once there is a loader."""
+        self.look()
         if self._changed is None:
             self._watch = Watch(self._loaded)
             self._watch.start()
@@ -109,7 +116,7 @@ class Widen:
         of = getattr(module, "_MapDatasetFetcher", None)
         if self._changed is None and of is not None:
             self._original, self._changed = of.fetch, of
-            of.fetch = _method(self)
+            of.fetch = _method(of.fetch, self.fetch)
 
     def restore(self) -> None:
         """Puts the loader and what was capped back as they were."""
@@ -136,7 +143,7 @@ class Widen:
         self.memory.paused = due  # what is compared is computed, both times
         batch = self._make(get, indices, lane.habit)
         started = time.perf_counter()
-        done = batch.run(self.threads)
+        done = attempt(batch.run, self.threads) is True  # items run on trial in there: what fails is ours
         seconds = time.perf_counter() - started
         if not done:
             self.memory.paused = False
@@ -159,6 +166,9 @@ class Widen:
         lane.trial.record(plain / len(data), seconds / len(data), verdict)
         if not lane.trial.active:
             lane.declined = lane.trial.reason
+            lane.tried += 1
+            if verdict and lane.tried <= RETRIES:
+                lane.retry_at = lane.batches + AGAIN * 4**lane.tried
             self._uncap()
 
     def _lane(self, fetcher: Any, indices: Any) -> Lane | None:
@@ -169,6 +179,9 @@ class Widen:
         lane = self.lanes.get(type(dataset))
         if lane is None:
             lane = self.lanes[type(dataset)] = self._new(dataset)
+        lane.batches += 1
+        if lane.retry_at and lane.batches >= lane.retry_at:
+            self._try_again(lane)
         if lane.declined or not fetcher.auto_collation or type(indices) is not list or len(indices) < 2:
             return None
         if hasattr(fetcher.dataset, "__getitems__") and not _is_subset(fetcher.dataset):
@@ -189,10 +202,17 @@ class Widen:
             self._decline(lane, "there is one core")
         return lane
 
+    def _try_again(self, lane: Lane) -> None:
+        lane.declined, lane.retry_at, lane.due_at = "", 0, 0
+        lane.trial = Trial(lane.trial.what)
+        self._cap()
+        self.begin(lane.root, lane.trial, f"{self.threads} threads")
+
     # -- preparing
 
     def _prepare_later(self, lane: Lane) -> None:
-        if not lane.waiting:
+        wanted = {lane.root} | (self._cover.wanted if self._cover is not None else set())
+        if not lane.waiting and lane.batches > SEEN and all(map(self.planned, wanted)):
             lane.waiting = True
             self.later(partial(self._prepare, lane))
 
@@ -254,11 +274,13 @@ class Widen:
             self._capped = None
 
 
-def _method(widen: Widen) -> Callable[..., Any]:
-    def fetch(self: Any, possibly_batched_index: Any) -> Any:
-        return widen.fetch(self, possibly_batched_index)
-
-    return fetch
+def _method(original: types.FunctionType, instead: Callable[..., Any]) -> Any:
+    """A method that runs something else, and has no frame of ours in its tracebacks."""
+    code = original.__code__
+    site = make(SiteInfo(0, CALL, "", code.co_filename, code.co_firstlineno, 0, code.co_firstlineno, 0, ""))
+    site.variant = lambda _, fetcher, indices: instead(fetcher, indices)
+    site.mode = VARIANT
+    return native.method(site, original)
 
 
 def _is_subset(dataset: Any) -> bool:

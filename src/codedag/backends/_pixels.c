@@ -103,6 +103,13 @@ static PyMethodDef methods[] = {
     {"turn", pixels_turn, METH_VARARGS, "Mirrors, rotates or transposes an image."},
     {"convert", pixels_convert, METH_VARARGS, "Brings pixels from one layout or mode into another."},
     {"affine", pixels_affine, METH_VARARGS, "Looks up an image at affine places, linear between pixels."},
+    {"correlate", pixels_correlate, METH_VARARGS, "Weighted sums along one axis of an array."},
+    {"grid", pixels_grid, METH_VARARGS, "Looks up an image on a grid of rows and columns between its pixels."},
+    {"places", pixels_places, METH_VARARGS, "Looks up an image at places that a matrix gives."},
+    {"hues", pixels_hues, METH_VARARGS, "RGB as HSV, or back."},
+    {"scale", pixels_scale, METH_VARARGS, "Bytes less a mean times a factor per channel."},
+    {"divide", pixels_divide, METH_VARARGS, "Bytes divided by a number."},
+    {"distances", pixels_distances, METH_VARARGS, "The distance of each pixel to the nearest zero."},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "codedag.backends._pixels",

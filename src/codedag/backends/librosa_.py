@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from codedag.backends import librosa_calls
+from codedag.backends.frames import other_library, spectrum, window_of
 from codedag.backends.reasons import answer, is_number
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.backends.remembered import Remembered, exact_key
@@ -137,11 +138,8 @@ def melspectrogram(
     norm: Any = "slaney",
     dtype: Any = np.float32,
 ) -> Array:
-    """Librosa's own spectrogram, and its product with a remembered bank."""
-    import librosa
-
-    options = {"n_fft": n_fft, "hop_length": hop_length, "window": window, "center": center, "pad_mode": pad_mode}
-    strength = np.abs(librosa.stft(y, **options)) ** power
+    """The spectrogram, and its product with a remembered bank."""
+    strength = np.abs(spectrum(y, n_fft, hop_length, window_of(window, n_fft))) ** power
     bank = _bank(sr, n_fft, n_mels, fmin, fmax, htk, norm, dtype)
     return np.einsum("...ft,mf->...mt", strength, bank, optimize=True)  # type: ignore[no-any-return]
 
@@ -149,7 +147,7 @@ def melspectrogram(
 @melspectrogram.guard
 def _(call: Any) -> Verdict:
     """One channel of 2048 to 131072 finite samples, whole frames, a window by name; the bank as filters.mel."""
-    return answer(_sound(call.y) or _frames(call) or _bank_reason(call))
+    return answer(_sound(call.y) or _frames(call) or _bank_reason(call) or other_library())
 
 
 @melspectrogram.calls
@@ -170,8 +168,8 @@ def _frames(call: Any) -> str:
         return "a spectrogram or odd frames are given"
     if call.y.size > LONGEST:
         return "too long a sound to gain"
-    if type(call.n_fft) is not int or not 64 <= call.n_fft <= call.y.size:
-        return "frames longer than the sound"
+    if type(call.n_fft) is not int or not 64 <= call.n_fft <= call.y.size or call.n_fft & 1:
+        return "frames longer than the sound, or odd"
     if type(call.hop_length) is not int or call.hop_length < 1 or call.power not in (1.0, 2.0):
         return "an odd step or power"
     return "" if type(call.window) is str and call.window in WINDOWS else "not a window by name"

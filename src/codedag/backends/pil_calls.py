@@ -15,13 +15,17 @@ _SIDES = (32, 33, 47, 64, 90, 101, 160)
 _CHANNELS = {"L": (), "RGB": (3,), "RGBA": (4,), "CMYK": (4,), "YCbCr": (3,), "HSV": (3,), "LA": (2,)}
 
 
-def image(rng: random.Random, usual: tuple[str, ...] = ("RGB", "RGB", "RGB", "L", "RGBA")) -> Any:
+_USUAL = ("RGB", "RGB", "RGB", "L", "RGBA")
+_LARGE = (160, 181, 224, 256)
+
+
+def image(rng: random.Random, usual: tuple[str, ...] = _USUAL, lengths: tuple[int, ...] = _SIDES) -> Any:
     """Mostly an image of a usual mode; at times small, long, of another mode or no image."""
     from PIL import Image
 
     if rng.random() < 0.03:
         return rng.choice((None, 5, np.zeros((40, 40, 3), np.uint8)))
-    sides = rng.choice(_SIDES), rng.choice(_SIDES)
+    sides = rng.choice(lengths), rng.choice(lengths)
     sides = weighted(rng, (sides,), ((1, 1), (3, 700), (800, 2), (1, 40), (0, 0)), 0.06)
     mode = weighted(rng, usual, ("CMYK", "YCbCr", "HSV", "LA", "1", "P", "I", "F"))
     if mode not in _CHANNELS:
@@ -95,12 +99,13 @@ def transpose(rng: random.Random) -> Call:
     from PIL.Image import Transpose
 
     method = weighted(rng, (*Transpose, 0, 2, 5), (7, -1, None, "x"))
-    return Call((image(rng),), {"method": method}) if rng.random() < 0.4 else Call((image(rng), method))
+    picture = image(rng, lengths=_LARGE)
+    return Call((picture,), {"method": method}) if rng.random() < 0.4 else Call((picture, method))
 
 
 def alone(rng: random.Random) -> Call:
     """A call with an image and nothing else."""
-    return spread(rng, ("image",), {"image": image(rng)})
+    return spread(rng, ("image",), {"image": image(rng, lengths=_LARGE)})
 
 
 def colourful(rng: random.Random) -> Call:
@@ -112,7 +117,7 @@ def rotate(rng: random.Random) -> Call:
     """A call of Image.rotate, mostly bilinear or by quarters."""
     angles = (10, -30.5, 45, 5.25, rng.random() * 360, 90, 180, 270, -90)
     values: dict[str, Any] = {
-        "self": image(rng, ("RGB", "RGB", "L")),
+        "self": image(rng, ("RGB", "RGB", "L"), _LARGE),
         "angle": weighted(rng, angles, (0, 360, "a", None)),
     }
     if rng.random() < 0.85:
@@ -136,7 +141,7 @@ def convert(rng: random.Random) -> Call:
 
 def tobytes(rng: random.Random) -> Call:
     """A call of Image.tobytes, mostly without options."""
-    picture = image(rng, ("RGB", "RGB", "RGB", "HSV"))
+    picture = image(rng, ("RGB", "RGB", "RGB", "HSV"), _LARGE)
     args = weighted(rng, ((),), (("raw",), ("raw", getattr(picture, "mode", "L")), ("raw", "BGR"), ("nonsense",)), 0.2)
     return Call((picture, *args))
 

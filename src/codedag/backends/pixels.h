@@ -30,6 +30,13 @@ PyObject *pixels_resample(PyObject *module, PyObject *args);
 PyObject *pixels_turn(PyObject *module, PyObject *args);
 PyObject *pixels_convert(PyObject *module, PyObject *args);
 PyObject *pixels_affine(PyObject *module, PyObject *args);
+PyObject *pixels_correlate(PyObject *module, PyObject *args);
+PyObject *pixels_grid(PyObject *module, PyObject *args);
+PyObject *pixels_places(PyObject *module, PyObject *args);
+PyObject *pixels_hues(PyObject *module, PyObject *args);
+PyObject *pixels_scale(PyObject *module, PyObject *args);
+PyObject *pixels_divide(PyObject *module, PyObject *args);
+PyObject *pixels_distances(PyObject *module, PyObject *args);
 
 int pixels_view(PyObject *object, Py_buffer *view, int writable, Py_ssize_t least);
 

@@ -128,6 +128,30 @@ def _same_picture(left: Any, right: Any, where: str) -> Verdict:
     return _equal(left.tobytes(), right.tobytes(), f"{where}: pixels differ") if verdict else verdict
 
 
+def _same_series(left: Any, right: Any, where: str) -> Verdict:
+    """Series and frames by dtype, names, index and each value; an index by its values."""
+    for fact in ("dtype", "name", "names", "attrs"):
+        one, other = getattr(left, fact, None), getattr(right, fact, None)
+        if type(one) is not type(other) or str(one) != str(other):
+            return No(f"{where}: {fact} {one!r} is not {other!r}")
+    for part in ("index", "columns"):
+        if hasattr(left, part):
+            verdict = _same(getattr(left, part), getattr(right, part), f"{where}.{part}")
+            if not verdict:
+                return verdict
+    if hasattr(left, "columns"):
+        return _same_columns(left, right, where)
+    return _same_items(left.tolist(), right.tolist(), where)
+
+
+def _same_columns(left: Any, right: Any, where: str) -> Verdict:
+    for place, name in enumerate(left.columns):
+        verdict = _same(left.iloc[:, place], right.iloc[:, place], f"{where}[{name!r}]")
+        if not verdict:
+            return verdict
+    return Yes
+
+
 def _equal(left: Any, right: Any, otherwise: str) -> Verdict:
     return Yes if left == right else No(otherwise)
 
@@ -142,4 +166,7 @@ _LIBRARIES = (
     ("numpy", "generic", _same_scalar),
     ("torch", "Tensor", _same_tensor),
     ("PIL.Image", "Image", _same_picture),
+    ("pandas", "Series", _same_series),
+    ("pandas", "DataFrame", _same_series),
+    ("pandas", "Index", _same_series),
 )

@@ -13,11 +13,19 @@ PIPELINE = "PipelineOp"
 NOT = "NonMigratable"
 
 # Substitutes that only bring elements to another place in memory.
-_MOVES = frozenset({"numpy.ascontiguousarray", "numpy.pad", "skimage.color.gray2rgb"})
+_MOVES = frozenset({
+    "numpy.ascontiguousarray", "numpy.pad", "skimage.color.gray2rgb", "PIL.Image.Image.transpose",
+    "PIL.ImageOps.mirror", "PIL.Image.Image.tobytes", "PIL.Image.fromarray",
+})  # fmt: skip
 # Substitutes that make an array from plain numbers.
-_FACTORIES = frozenset({"librosa.filters.mel", "librosa.filters.get_window", "scipy.signal.get_window"})
+_FACTORIES = frozenset(
+    {f"librosa.filters.{name}" for name in ("mel", "get_window", "chroma")}
+    | {f"scipy.signal.{name}" for name in ("get_window", "butter", "cheby1", "cheby2", "ellip", "firwin", "lfilter_zi")}
+)
 # Substitutes that run several steps of the library as one.
-_PIPELINES = frozenset({"librosa.feature.melspectrogram"})
+_PIPELINES = frozenset({
+    "librosa.feature.melspectrogram", "librosa.feature.mfcc", "skimage.transform.resize", "skimage.transform.rescale",
+})  # fmt: skip
 _FILES = "reads a file; where its bytes lie decides its speed, not the processor"
 _WRITES = "writes a file, which is an effect outside the program"
 _STREAM = "draws from a random stream that no other implementation reproduces bit for bit"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     "compare", context_settings=PROGRAM_SETTINGS, short_help="Time a program plain against optimised; compare results."
 )
 @click.option("--rounds", type=click.IntRange(2), metavar="N", help="Rounds to time; as many as it takes unless given.")
+@click.option("--budget", type=click.FloatRange(0), metavar="SECONDS", help="Begin no round after this long (but two).")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order within rounds.")
 @click.option("--files", multiple=True, metavar="PATTERN", help="Compare these files, which the program writes, too.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Longest time of one run.")
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="RUN | SCRIPT [ARGS]...")
 @click.pass_context
 def command(
-    ctx: click.Context, rounds: int | None, seed: int, files: tuple[str, ...], timeout: float | None,
-    plan_file: str | None, as_json: bool, module: bool, arguments: tuple[str, ...],
+    ctx: click.Context, rounds: int | None, budget: float | None, seed: int, files: tuple[str, ...],
+    timeout: float | None, plan_file: str | None, as_json: bool, module: bool, arguments: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Run a program several times, plain and under `codedag run`, in fresh processes and in random order.
 
@@ -43,7 +44,7 @@ def command(
 
     subject = _subject(module, arguments, plan_file, files, timeout)
     with _Progress(quiet=as_json or ctx.obj["quiet"]) as progress:
-        found = compare(subject, rounds=rounds, seed=seed, step=progress.step)
+        found = compare(subject, rounds=rounds, seed=seed, budget=budget, step=progress.step)
     tell(*([json.dumps(found.facts())] if as_json else _lines(found)))
     return found.exit_code
 
@@ -80,12 +81,16 @@ def _of_run(path: Path, plan: Path | None, files: tuple[str, ...], timeout: floa
 
 def _lines(found: Comparison) -> list[str]:
     """The comparison as text: the verdict first."""
+    from codedag.view.text import size_text
+
     kinds = {True: "equal", False: "DIFFERENT", None: "not comparable"}
-    plain, optimised = (min(run.seconds for run in runs) for runs in (found.plain, found.optimised))
+    both = (found.plain, found.optimised)
+    plain, optimised = (min(run.seconds for run in runs) for runs in both)
+    peaks = [size_text(max(run.peak_nbytes for run in runs)) for runs in both]
     return [
         f"{join(found.subject.argv)}: {len(found.plain)} rounds, interleaved, order drawn with seed {found.seed}",
         f"time: {found.wall} ({found.wall.verdict}); best run {plain:.2f} s plain, {optimised:.2f} s optimised",
-        f"CPU time: {found.cpu}",
+        f"CPU time: {found.cpu}; peak memory {peaks[0]} plain, {peaks[1]} optimised",
         f"results: {'identical' if found.is_identical else 'DIFFERENT'} in all that can be compared",
         *(f"  {each.what}: {kinds[each.equal]}{_counted(each.compared, each.detail)}" for each in found.same),
         *(f"changed: {change['where']} {change['what']}" for change in found.changes),

@@ -17,9 +17,13 @@ COMMANDS = {
     "trace": "codedag.cli.trace",
     "devices": "codedag.cli.devices",
     "profile": "codedag.cli.profile",
+    "plan": "codedag.cli.plan",
+    "explain": "codedag.cli.explain",
     "view": "codedag.cli.view",
     "compare": "codedag.cli.compare",
     "experiment": "codedag.cli.experiment",
+    "runs": "codedag.cli.runs",
+    "cache": "codedag.cli.cache",
     "doctor": "codedag.cli.doctor",
 }
 

@@ -50,6 +50,8 @@ def command(
         tell(_json(profiled))
     else:
         tell(*_lines(profiled, top), f"next: codedag plan {quote(run)}")
+    if profiled.interrupted:
+        ctx.exit(130)
 
 
 def _names(text: str | None) -> tuple[str, ...]:

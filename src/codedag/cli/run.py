@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,28 +22,38 @@ from codedag.cli.options import (
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
 
+if TYPE_CHECKING:
+    from codedag.autopilot.options import Options
+#: What starts other programs rather than doing the work.
+LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "torchrun", "accelerate", "deepspeed")
+_INSIDE = "use torchrun --no-python ... codedag run SCRIPT"
+
 
 @click.command(
     "run", context_settings=PROGRAM_SETTINGS, short_help="Run a program with less waiting, and the same results."
 )
-@click.option(
-    "--plan", "plan_file", metavar="FILE", help="Apply a saved plan.json from the start instead of observing."
-)
+@click.option("--plan", metavar="FILE", help="Apply a saved plan.json from the start instead of observing.")
 @click.option("--observe-only", is_flag=True, help="Observe and report, change nothing.")
+@click.option("--fresh", is_flag=True, help="Ignore what earlier runs of this program have proven.")
+@click.option(
+    "--allow",
+    metavar="CLASSES",
+    help="Also use variants that round differently: ulp, level1 (one grey level).",
+)
+@click.option("--budget-ram", metavar="SIZE", help="Memory for what is kept between epochs, such as 2G.")
+@click.option("--max-overhead", metavar="SHARE", help="Share of the time that observing may cost, such as 2%.")
 @output_option
 @program_arguments
 @click.pass_context
 def command(
-    ctx: click.Context,
-    plan_file: str | None,
-    observe_only: bool,
-    output: str | None,
-    module: bool,
-    arguments: tuple[str, ...],
-) -> object:
+    ctx: click.Context, /, output: str | None, module: bool, arguments: tuple[str, ...], **asked: Any
+) -> object:  # fmt: skip
     """Run a program: observe its first batches, prove faster variants, switch to them while it runs.
 
     Its output, exit code and results stay its own.  Five lines on stderr say what was gained and how it was checked.
+    What was proven is kept: the next run of the same program begins with it.
+
+    The options can also be set in pyproject.toml, below [tool.codedag].
     """
     target = target_of(module, arguments)
     if is_disabled():
@@ -47,17 +61,37 @@ def command(
     # what is needed after the program is loaded before it: it may leave nothing to load from
     import codedag.view.summary  # noqa: F401
     from codedag.autopilot import session
-    from codedag.ir import Plan, load
     from codedag.trace.rundir import Keeper
 
-    plan = load(plan_file, "plan") if plan_file else None
-    assert plan is None or isinstance(plan, Plan)
+    options = _options(asked)
     if site_module.why_twin:
         say(ctx, f"note: the plain-Python recorder is in use: {site_module.why_twin}")
     keeper = Keeper("run", target, output)
-    finished = session.run(target, keeper, observe_only=observe_only, plan=plan)
+    if Path(target.name).name in LAUNCHERS:
+        keeper.notes.append(
+            f"{target.name} starts its ranks as programs of their own, which are not observed: {_INSIDE}"
+        )
+    finished = session.run(target, keeper, options)
     conclude(ctx, _report, ctx, finished)
     return finished.ending.leave
+
+
+def _options(asked: dict[str, Any]) -> Options:
+    """What was asked on the command line, else in pyproject.toml; the first word wins."""
+    from codedag.autopilot.options import Options
+    from codedag.backends.registry import Equivalence
+    from codedag.cli.settings import SETTINGS, settings
+    from codedag.ir import load
+
+    words = {name.replace("_", "-"): value for name, value in asked.items() if value not in (None, False)}
+    chosen = settings(Path.cwd()) | {name: SETTINGS[name](value) for name, value in words.items()}
+    plan = load(chosen["plan"], "plan") if "plan" in chosen else None
+    found = Options(plan, chosen.get("observe-only", False), chosen.get("fresh", False))
+    allow = tuple(map(Equivalence, chosen.get("allow", ("exact",))))
+    return replace(
+        found, allow=allow, budget_nbytes=chosen.get("budget-ram"),
+        max_overhead=chosen.get("max-overhead", found.max_overhead),
+    )  # fmt: skip
 
 
 def _report(ctx: click.Context, finished: object) -> None:
@@ -72,6 +106,9 @@ def _report(ctx: click.Context, finished: object) -> None:
         return
     place = f"not written ({finished.keeper.broken})" if finished.keeper.broken else str(finished.keeper.path)
     outcome = finished.outcome
+    if (rank := os.environ.get("RANK", "0")) != "0":  # every rank is a program of its own; one of them speaks for all
+        say(ctx, f"rank {rank}: run directory: {place}")
+        return
     say(ctx, *five_lines(outcome.report, outcome.since_switch(), place), *finished.keeper.notes)
     if not finished.keeper.broken:
-        say(ctx, f"next: codedag view {quote(place)}")
+        say(ctx, f"next: open {quote(place + '/report.html')} in a browser, or codedag view {quote(place)}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from codedag.cli.exports import export, export_options
 from codedag.cli.options import shown as shown_text
 from codedag.cli.options import tell
 from codedag.ir.errors import CannotWrite
@@ -32,10 +33,12 @@ PATIENCE_SECONDS = 2.0
 @click.option("--html", metavar="FILE", help="Write the report to this file: everything in one offline page.")
 @click.option("--serve", is_flag=True, help="Serve the report to this machine's browser, live while the run goes on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port for --serve; a free one unless given.")
+@export_options
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     run: str,
     most: int,
     svg: str | None,
@@ -43,6 +46,7 @@ def command(
     serve: bool,
     port: int,
     as_json: bool,
+    **exports: str | None,
 ) -> None:
     """Show a run: its hottest operations, what was changed, and the verdict.
 
@@ -57,7 +61,7 @@ def command(
     found = load(run)
     if not isinstance(found, RunDirectory):
         raise click.UsageError(f"{run} is a file; name the run directory that holds it.")
-    for file in filter(None, (svg, html)):
+    for file in filter(None, (svg, html, *exports.values())):
         _check_place(file)
     if serve:
         _serve(found, port)
@@ -65,8 +69,11 @@ def command(
     quiet = as_json or ctx.obj["quiet"]
     drawn = _draw(found, svg, quiet) if svg else {}
     drawn |= _write_report(found, html, quiet) if html else {}
+    exported = export(found, lambda: _graph(found) or found.graph, exports)
     if as_json:
-        tell(json.dumps({**_facts(found, most), **drawn}))
+        tell(json.dumps({**_facts(found, most), **drawn, **exported}))
+    elif exported:
+        tell(*(f"{kind}: {file}" for kind, file in exported.items()), f"next: codedag view {quote(run)}")
     elif html:
         tell(
             f"report: {html} ({drawn['html_nbytes']:,} bytes)",

@@ -28,7 +28,6 @@ class Found:
     settings: dict[str, str] = field(default_factory=dict)
     bring: Move | None = None
     fetch: Move | None = None
-    how: str = ""
     multiply: Callable[[int], Callable[[], Any]] | None = None  # of two square matrices of this size
     copy: Callable[[int], Callable[[], Any]] | None = None  # of so many bytes from one place to another
 
@@ -112,7 +111,7 @@ def _torch() -> Iterator[Found | Missing]:
     yield Found(
         "torch:cpu", "host", f"torch {torch.__version__}", host_memory(), torch.get_num_threads(),
         [torch.backends.cpu.get_cpu_capability()], _settings("OMP_NUM_THREADS", "MKL_NUM_THREADS"),
-        torch.from_numpy, lambda tensor: tensor.numpy(), "the same memory", _torch_multiply("cpu"),
+        torch.from_numpy, lambda tensor: tensor.numpy(), _torch_multiply("cpu"),
         _torch_copy("cpu"),
     )  # fmt: skip
     yield from _accelerators(torch)
@@ -147,7 +146,7 @@ def _accelerator(torch: Any, module: Any, name: str) -> Found:
 
     return Found(
         name, name, f"torch {torch.__version__}", memory, 1, [str(getattr(about, "name", name))], {}, bring,
-        lambda tensor: tensor.cpu().numpy(), "a copy", _torch_multiply(name, module.synchronize),
+        lambda tensor: tensor.cpu().numpy(), _torch_multiply(name, module.synchronize),
         _torch_copy(name, module.synchronize),
     )  # fmt: skip
 
@@ -183,24 +182,24 @@ def _inductor() -> Iterator[Found | Missing]:
 
     yield Found(
         "inductor:cpu", "host", f"torch.compile of {torch.__version__}", host_memory(), torch.get_num_threads(),
-        [f"compiles with {compiler}"], {}, torch.from_numpy, lambda tensor: tensor.numpy(), "the same memory",
+        [f"compiles with {compiler}"], {}, torch.from_numpy, lambda tensor: tensor.numpy(),
     )  # fmt: skip
 
 
 def _openvino() -> Iterator[Found | Missing]:
     import openvino
 
-    core = openvino.Core()
+    core, runtime = openvino.Core(), f"OpenVINO {openvino.__version__.partition('-')[0]}"
     found = {str(name).partition(".")[0].lower() for name in core.available_devices}
     for kind in ("cpu", "gpu", "npu"):
         if kind not in found:
-            yield Missing(f"ov:{kind}", f"OpenVINO {openvino.__version__} sees no such device")
+            yield Missing(f"ov:{kind}", f"{runtime} sees no such device")
             continue
         names = core.get_property(kind.upper(), "OPTIMIZATION_CAPABILITIES")
         yield Found(
-            f"ov:{kind}", "host" if kind == "cpu" else f"ov:{kind}", f"OpenVINO {openvino.__version__}", host_memory(),
+            f"ov:{kind}", "host" if kind == "cpu" else f"ov:{kind}", runtime, host_memory(),
             host_threads() if kind == "cpu" else 1, [str(core.get_property(kind.upper(), "FULL_DEVICE_NAME")), *names],
-            {}, lambda array: openvino.Tensor(array, shared_memory=True), lambda tensor: tensor.data, "the same memory",
+            {}, lambda array: openvino.Tensor(array, shared_memory=True), lambda tensor: tensor.data,
         )  # fmt: skip
 
 
@@ -210,7 +209,7 @@ def _onnxruntime() -> Iterator[Found | Missing]:
     made = onnxruntime.OrtValue.ortvalue_from_numpy
     yield Found(
         "ort:cpu", "host", f"ONNX Runtime {onnxruntime.__version__}", host_memory(), host_threads(),
-        list(onnxruntime.get_available_providers()), {}, made, lambda value: value.numpy(), "a copy",
+        list(onnxruntime.get_available_providers()), {}, made, lambda value: value.numpy(),
     )  # fmt: skip
 
 
@@ -220,7 +219,7 @@ def _numba() -> Iterator[Found | Missing]:
     yield Found(
         "numba:cpu", "host", f"numba {numba.__version__}", host_memory(), numba.config.NUMBA_NUM_THREADS,
         [f"threads by {numba.config.THREADING_LAYER}"],
-        _settings("NUMBA_NUM_THREADS"), lambda array: array, lambda array: array, "the same array",
+        _settings("NUMBA_NUM_THREADS"), lambda array: array, lambda array: array,
     )  # fmt: skip
 
 
@@ -233,7 +232,7 @@ def _jax() -> Iterator[Found | Missing]:
         name = f"jax:{kind}" if device.id == 0 else f"jax:{kind}{device.id}"
         yield Found(
             name, "host" if kind == "cpu" else name, f"JAX {jax.__version__}", host_memory(), host_threads(),
-            [str(device.device_kind)], {}, _onto(jax, device), np.asarray, "a copy",
+            [str(device.device_kind)], {}, _onto(jax, device), np.asarray,
         )  # fmt: skip
 
 

@@ -39,6 +39,8 @@ def inventory(
         told(name)
         for kind, found in _findings(name, FAMILIES[name], measure, most_seconds).items():
             parts[kind] += found
+    here = {pu["name"] for pu in parts["pus"]}
+    parts["links"] = [link for link in parts["links"] if {link["src"], link["dst"]} <= here]
     machine = {"format": "codedag/machine", "version": 1, **parts}
     return msgspec.convert(machine, Machine)
 

@@ -10,8 +10,9 @@ from codedag.devices.families import Found
 
 SIZES = (64, 4 << 10, 64 << 10, 1 << 20, 16 << 20)
 LEAST_SECONDS = 0.02  # spent on one figure
-MATRIX = 768  # fits into the second cache of current processors, and is large enough for all their units
-STREAM_NBYTES = 64 << 20  # beyond the caches of most processors
+SAME = 8.0  # what is copied takes far more than so many times as long for so many more bytes
+MATRICES = (64, 512)  # one that libraries do on one thread, which a busy machine hardly slows, and one for all threads
+LEVELS = (16 << 10, 128 << 10, 1 << 20, 8 << 20, 128 << 20)  # the last is beyond the caches of most processors
 
 
 def best_of(function: Callable[[], Any], least_seconds: float = LEAST_SECONDS, most: int = 2_000) -> float:
@@ -73,20 +74,23 @@ def link_of(found: Found) -> list[dict[str, Any]]:
 
 def _link(src: str, found: Found, measured: list[dict[str, float]], changed: Any) -> dict[str, Any]:
     latency, rate = line([(each["nbytes"], each["seconds"]) for each in measured])
+    shared = measured[-1]["seconds"] < SAME * measured[0]["seconds"]
     made: dict[str, Any] = {
         "src": src, "dst": found.name if src == "cpu" else "cpu", "latency_seconds": latency, "bytes_per_second": rate,
-        "how": found.how, "measured": measured,
+        "how": "the same memory" if shared else "a copy", "measured": measured,
     }  # fmt: skip
     if changed is not None:
         made["converted"] = changed
     return made
 
 
-def peaks_of(found: Found) -> dict[str, float]:
-    """The most operations and the most bytes per second that this PU was seen to reach."""
-    peaks: dict[str, float] = {}
+def peaks_of(found: Found) -> dict[str, Any]:
+    """The most operations and the most bytes per second that this PU was seen to reach, in memory and in its caches."""
+    peaks: dict[str, Any] = {}
     if found.multiply is not None:
-        peaks["flop_per_second"] = 2.0 * MATRIX**3 / best_of(found.multiply(MATRIX), 0.2)
+        peaks["flop_per_second"] = max(2.0 * side**3 / best_of(found.multiply(side), 0.2) for side in MATRICES)
     if found.copy is not None:
-        peaks["stream_bytes_per_second"] = 2.0 * STREAM_NBYTES / best_of(found.copy(STREAM_NBYTES), 0.2)
+        levels = [{"nbytes": size, "seconds": best_of(found.copy(size // 2), 0.05)} for size in LEVELS]
+        peaks["stream_levels"] = levels
+        peaks["stream_bytes_per_second"] = levels[-1]["nbytes"] / levels[-1]["seconds"]
     return peaks

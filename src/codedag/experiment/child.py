@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -26,13 +28,17 @@ class ProgramFailed(CodedagError):  # noqa: N818 - reads as what happened
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A program that ran to its end: exit code, seconds by the clock and of the CPU, output, last words on stderr."""
+    """A program that ran to its end: exit code, seconds by the clock and of the CPU, output, last words on stderr.
+
+    `peak_nbytes` is the most memory that the process, or one that it waited for, had at once.
+    """
 
     code: int
     seconds: float
     cpu_seconds: float
     output: str
     last_words: str
+    peak_nbytes: int = 0
 
 
 def run(command: Sequence[str], cwd: Path, environment: Mapping[str, str], timeout: float | None = None) -> Ended:
@@ -43,16 +49,18 @@ def run(command: Sequence[str], cwd: Path, environment: Mapping[str, str], timeo
             command, cwd=cwd, env=dict(environment), stdin=subprocess.DEVNULL, stdout=out, stderr=errors,
             start_new_session=True,
         )  # fmt: skip
-        code, cpu_seconds = _waited(process, timeout)
+        usage = _waited(process, timeout)
         seconds = time.perf_counter() - started
         out.seek(0)
         errors.seek(max(0, errors.seek(0, os.SEEK_END) - 4096))
         output = out.read(MOST_OUTPUT_NBYTES).decode(errors="backslashreplace")
-        return Ended(code, seconds, cpu_seconds, output, errors.read().decode(errors="backslashreplace"))
+        words = errors.read().decode(errors="backslashreplace")
+        peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return Ended(process.returncode, seconds, usage.ru_utime + usage.ru_stime, output, words, peak)
 
 
-def _waited(process: subprocess.Popen[bytes], timeout: float | None) -> tuple[int, float]:
-    """The exit code and the CPU seconds, as the kernel counts them for this child alone."""
+def _waited(process: subprocess.Popen[bytes], timeout: float | None) -> resource.struct_rusage:
+    """What the process used, as the kernel counts it for this child alone; its exit code is known then."""
     alarm = threading.Timer(timeout or 0, _end, (process,))
     if timeout is not None:
         alarm.start()
@@ -70,7 +78,7 @@ def _waited(process: subprocess.Popen[bytes], timeout: float | None) -> tuple[in
         raise ProgramFailed(
             f"the program did not end within {timeout:g} s", hint="Name more with --timeout, or give it less to do."
         )
-    return process.returncode, usage.ru_utime + usage.ru_stime
+    return usage
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

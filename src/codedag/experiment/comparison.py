@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import platform
 import random
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from codedag._version import __version__
 from codedag.experiment import child, equality
 from codedag.experiment.child import Ended, ProgramFailed
 from codedag.experiment.digest import digest
@@ -96,8 +99,11 @@ class Comparison:
             "cpu_ratio": {**cpu, "confidence": 0.95},
             "baseline_spread": self.spread,
             "seconds": {name: [run.seconds for run in runs] for name, runs in self._runs()},
+            "peak_nbytes": {name: max(run.peak_nbytes for run in runs) for name, runs in self._runs()},
             "cpu_seconds": {name: [run.cpu_seconds for run in runs] for name, runs in self._runs()},
             "changes": self.changes,
+            "versions": {"codedag": __version__, "python": platform.python_version(), "platform": platform.platform()},
+            "cpus": os.cpu_count(),
             "notes": self.notes,
             "exit_code": self.exit_code,
         }
@@ -147,17 +153,23 @@ class Bench:
 
 
 def compare(
-    subject: Subject, *, rounds: int | None = None, seed: int = 0, step: Callable[[str, int], None] = lambda *_: None
+    subject: Subject,
+    *,
+    rounds: int | None = None,
+    seed: int = 0,
+    budget: float | None = None,
+    step: Callable[[str, int], None] = lambda *_: None,
 ) -> Comparison:
     """Runs the program plain and optimised until the ratio is known; `step` hears of each run and of how many are left.
 
-    Without `rounds` there are as many as the noise asks for, from 5 to 20.
+    Without `rounds` there are as many as the noise asks for, from 5 to 20; no round begins after `budget` seconds of
+    timed runs, except the two that an interval needs.
     """
     found = Comparison(subject, seed)
     with tempfile.TemporaryDirectory(prefix="codedag-compare-") as folder:
         bench = Bench(subject, Path(folder))
         _look(bench, found, step, rounds or MOST_ROUNDS)
-        _time(bench, found, step, rounds, random.Random(seed))
+        _time(bench, found, step, _Rounds(rounds, budget), random.Random(seed))
     found.notes += _warnings(found)
     return found
 
@@ -196,26 +208,49 @@ def _look(bench: Bench, found: Comparison, step: Callable[[str, int], None], rou
     found.changes += _changes(bench.last_run(), found)
 
 
+class _Rounds:
+    """How many rounds there are: as many as asked for, or until they tell little more, or until the time is up."""
+
+    def __init__(self, asked: int | None, budget: float | None) -> None:
+        self._asked, self.most = asked, asked or MOST_ROUNDS
+        self._until = float("inf") if budget is None else time.monotonic() + budget
+
+    def are_enough(self, plain: list[Ended], optimised: list[Ended]) -> bool:
+        """Whether to stop after these."""
+        count = len(plain)
+        if count >= self.most or (count >= 2 and time.monotonic() > self._until):
+            return True
+        one, other = ([each.seconds for each in runs] for runs in (plain, optimised))
+        return self._asked is None and count >= LEAST_ROUNDS and is_enough(one, other)
+
+
 def _time(
-    bench: Bench, found: Comparison, step: Callable[[str, int], None], rounds: int | None, order: random.Random
+    bench: Bench, found: Comparison, step: Callable[[str, int], None], rounds: _Rounds, order: random.Random
 ) -> None:
     """The timed runs, in pairs whose order is drawn; what they print is compared too."""
     watched = {"plain": found.plain[:], "optimised": found.optimised[:]}
     times: dict[str, list[Ended]] = {"plain": [], "optimised": []}
-    most = rounds or MOST_ROUNDS
-    for number in range(most):
+    while not rounds.are_enough(times["plain"], times["optimised"]):
+        done = len(times["plain"])
         for name in order.sample(sorted(times), 2):
-            step(f"round {number + 1}, {name}", 2 * (most - number))
+            step(f"round {done + 1}, {name}", 2 * (rounds.most - done))
             times[name].append(bench.timed(name))
-        plain, other = ([each.seconds for each in times[name]] for name in ("plain", "optimised"))
-        if rounds is None and number + 1 >= LEAST_ROUNDS and is_enough(plain, other):
-            break
     found.plain, found.optimised = times["plain"], times["optimised"]
+    found.notes += _last_words(watched["optimised"] + found.optimised)
     every = [watched[name] + times[name] for name in ("plain", "optimised")]
     found.same[:0] = [
         equality.exit_codes(*([each.code for each in runs] for runs in every)),
         equality.printed(*([each.output for each in runs] for runs in every)),
     ]
+
+
+def _last_words(optimised: list[Ended]) -> list[str]:
+    """What the first optimised run that failed said last; the plain ones did not fail."""
+    for ended in optimised:
+        if ended.code != 0:
+            words = ended.last_words.strip().splitlines() or ["nothing"]
+            return [f"an optimised run ended with exit code {ended.code}; the last it said was: {words[-1]}"]
+    return []
 
 
 def _refuse_failed(ended: Ended) -> None:

@@ -72,6 +72,13 @@ def _tensor(torch: Any, value: Any, feed: Feed, depth: int) -> bool:
     return True
 
 
+def _eager(tensorflow: Any, value: Any, feed: Feed, depth: int) -> bool:
+    if not isinstance(value, tensorflow.Tensor | tensorflow.Variable) or not hasattr(value, "numpy"):
+        return False
+    _feed(value.numpy(), feed, depth + 1)
+    return True
+
+
 def _array(numpy: Any, value: Any, feed: Feed, depth: int) -> bool:
     if not isinstance(value, numpy.ndarray | numpy.generic):
         return False
@@ -105,6 +112,7 @@ def _table(pandas: Any, value: Any, feed: Feed, depth: int) -> bool:
 
 _LIBRARIES: tuple[tuple[str, Callable[[Any, Any, Feed, int], bool]], ...] = (
     ("torch", _tensor),
+    ("tensorflow", _eager),
     ("numpy", _array),
     ("PIL.Image", _picture),
     ("pandas", _table),

@@ -114,6 +114,7 @@ _NAMES = {
     "batch": "batches",
     "loss": "losses (backward)",
     "value": "values read (item)",
+    "epoch": "epochs (Keras)",
     "log_loss": "losses logged",
     "log_accuracy": "accuracies logged",
     "weights": "final weights",

@@ -26,11 +26,7 @@ def png(results: dict[str, Any]) -> bytes:
         _draw(axes, _words(name), mode)
     for axis, (title, label) in zip(axes, _PANELS, strict=True):
         axis.set(title=title, xlabel=label)
-        axis.grid(alpha=0.3)
-        if axis.get_legend_handles_labels()[0]:
-            axis.legend(fontsize="small")
-        else:
-            axis.text(0.5, 0.5, "nothing was recorded", ha="center", va="center", transform=axis.transAxes, color="0.5")
+        _finish(axis, title)
     drawn = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a name in a script that the font does not have is drawn as boxes
@@ -46,6 +42,21 @@ _PANELS = (
     ("memory (%)", "seconds"),
     ("GPU (%) and GPU memory (MB, dashed)", "seconds"),
 )
+
+
+def _finish(axis: Any, title: str) -> None:
+    """Scales and words of a panel; one without lines says so."""
+    if not axis.get_legend_handles_labels()[0]:
+        words = "no GPU that says how busy it is" if "GPU" in title else "nothing was recorded"
+        axis.text(0.5, 0.5, words, ha="center", va="center", transform=axis.transAxes, color="0.5")
+        axis.set(xticks=[], yticks=[])
+        return
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize="small")
+    if title.endswith("(%)"):
+        axis.set_ylim(-2, 102)
+    elif title.startswith("batch"):
+        axis.set_ylim(bottom=0)
 
 
 def _draw(axes: Any, name: str, mode: dict[str, Any]) -> None:

@@ -126,6 +126,54 @@ class Watch:
                 self._optimisers.pop(next(iter(self._optimisers)))
             self._optimisers[id(optimiser)] = optimiser
 
+    # -- TensorFlow and Keras, in the same way
+
+    def dataset(self, module: Any) -> None:
+        """Batches as tf.data hands them to a loop, or to `get_next`."""
+        owner = module.OwnedIterator
+        for name in ("__next__", "get_next"):
+            setattr(owner, name, self._handing(getattr(owner, name)))
+
+    def _handing(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The method, whose result is seen if it is not on its way through another that is seen."""
+
+        @functools.wraps(original)
+        def handing(this: Any) -> Any:
+            self._depth.value = getattr(self._depth, "value", 0) + 1
+            try:
+                batch = original(this)
+            finally:
+                self._depth.value -= 1
+            # while a function is compiled there are no values yet
+            if not self._depth.value and sys.modules["tensorflow"].executing_eagerly():
+                self.saw("batch", batch)
+            return batch
+
+        return handing
+
+    def tape(self, module: Any) -> None:
+        """Losses, which are what a tape is asked for the gradient of; inside a compiled function they have no value."""
+        original = module.GradientTape.gradient
+
+        @functools.wraps(original)
+        def gradient(this: Any, target: Any, *args: Any, **keywords: Any) -> Any:
+            if hasattr(target, "numpy"):
+                self.saw("loss", target)
+            return original(this, target, *args, **keywords)
+
+        module.GradientTape.gradient = gradient
+
+    def callbacks(self, module: Any) -> None:
+        """What `Model.fit` reports after each epoch: losses and accuracies."""
+        original = module.CallbackList.on_epoch_end
+
+        @functools.wraps(original)
+        def on_epoch_end(this: Any, epoch: int, logs: Any = None) -> Any:
+            self.saw("epoch", {str(name): float(value) for name, value in (logs or {}).items()})
+            return original(this, epoch, logs)
+
+        module.CallbackList.on_epoch_end = on_epoch_end
+
     def metrics(self, module: Any) -> None:
         """What the program gives to an ExperimentMonitor or a MetricsLogger."""
         for name in ("log_loss", "log_accuracy"):
@@ -191,6 +239,9 @@ def watch(path: str) -> None:
         "torch.utils.data.dataloader": watching.data_loader,
         "torch._tensor": watching.tensor,
         "torch.optim.optimizer": watching.optimiser,
+        "tensorflow.python.data.ops.iterator_ops": watching.dataset,
+        "tensorflow.python.eager.backprop": watching.tape,
+        "keras.src.callbacks.callback_list": watching.callbacks,
         "codedag.experiment.metrics": watching.metrics,
     }
     for name in [name for name in then if name in sys.modules]:

@@ -179,9 +179,16 @@ def _written(node: Any, local: set[str], entered: Collection[str]) -> tuple[int,
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         target = node.func.value
     number = getattr(node, "cd_site", -1)
+    while isinstance(target, ast.Call) and _gives_itself(target.func):
+        target = target.func.value  # type: ignore[attr-defined]
     if isinstance(target, ast.Name) and target.id in local:
         return number, 3 if target.id in entered else 2
     return number, 1 if isinstance(target, ast.Call) and isinstance(node, ast.Call) else 0
+
+
+def _gives_itself(function: Any) -> bool:
+    """Whether a method changes its object and gives it back, as torch marks such methods: `x.add_(1).mul_(2)`."""
+    return isinstance(function, ast.Attribute) and function.attr.endswith("_") and not function.attr.startswith("_")
 
 
 def _first_site(node: ast.AST) -> int:

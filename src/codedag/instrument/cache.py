@@ -63,7 +63,7 @@ class Cache:
             return None
 
     def _place(self, path: str, sha256: str) -> str:
-        name = hashlib.sha256(f"{_version()}\0{sha256}\0{path}".encode("utf-8", "surrogatepass")).hexdigest()
+        name = hashlib.sha256(f"{rewriter_version()}\0{sha256}\0{path}".encode("utf-8", "surrogatepass")).hexdigest()
         return f"{self.folder}/{name}"
 
     def load(self, path: str, sha256: str) -> Entry | None:
@@ -117,7 +117,7 @@ def _default() -> Path:
 
 
 @cache
-def _version() -> str:
+def rewriter_version() -> str:
     """What else decides about the code than the source and its place: the rewriter, and this Python."""
     ours = hashlib.sha256()
     for name in _DECIDE:

@@ -53,6 +53,8 @@ def on_trial(function: Callable[P, T], /, *args: P.args, **keywords: P.kwargs) -
     try:
         return function(*args, **keywords), ""
     except Exception as error:
+        if raised_by_handler(error.__traceback__):
+            raise  # a signal does not come twice
         return None, error.__class__.__name__
 
 

@@ -189,8 +189,8 @@ class Program:
         self.loads_with_sites = True
         # a plan that is applied as files are loaded
         self.prepare: Callable[[InstrumentedFile], set[int]] | None = None
-        # changes that are made as files are loaded, while the rest of them is observed: the functions that are settled
-        self.begin: Callable[[InstrumentedFile], Collection[str]] | None = None
+        # changes that are made as files are loaded, while the rest of them is observed
+        self.begin: Callable[[InstrumentedFile], None] | None = None
         self._planned: dict[str, dict[str, set[int]]] = {}
         self._settled: dict[str, set[str]] = {}
         self._retired: dict[str, set[int]] = {}
@@ -238,15 +238,9 @@ class Program:
             if self.prepare is not None:
                 return self._prepared(file, self.prepare(file))
             self._observe(file)
-            settled = self.begin(file) if self.begin is not None else ()
-            return self._begun(file, settled) if settled else file.full
-
-    def _begun(self, file: InstrumentedFile, owners: Collection[str]) -> types.CodeType:
-        """The code with sites, but these functions lean from the start."""
-        for owner in owners:
-            self.settle(file.path, owner)
-        keep = {index for owner in owners for index in self._planned.get(file.path, {}).get(owner, ())}
-        return _exchanged(file.full, _codes_of(file.only(keep) if keep else file.plain, owners))
+            if self.begin is not None:
+                self.begin(file)
+        return file.full
 
     def fresh_lock(self) -> None:
         """After a fork: another thread may have held the lock."""
@@ -356,6 +350,9 @@ class Program:
             kept = self._planned.setdefault(path, {}).setdefault(owner, set())
             for index, variant in variants.items():
                 site = self.files[path].sites[index]
+                if hasattr(site.variant, "inner") and not hasattr(variant, "inner"):
+                    site.variant.inner = variant  # a check stays, around whatever else stands there
+                    continue
                 site.variant = variant
                 site.mode = VARIANT if variant is not None else PASS
                 (kept.add if variant is not None else kept.discard)(index)
@@ -415,19 +412,6 @@ def owner_of(qualname: str) -> str:
 def _codes_of(code: types.CodeType, owners: Collection[str]) -> dict[CodeKey, types.CodeType | None]:
     """The code objects of these functions inside the code of a module."""
     return {key: each for key, each in codes_by_place(code).items() if owner_of(key[0]) in owners}
-
-
-def _exchanged(code: types.CodeType, codes: dict[CodeKey, types.CodeType | None]) -> types.CodeType:
-    """The code with some of the code objects in it exchanged for others of the same place."""
-
-    def other(constant: Any) -> Any:
-        if not isinstance(constant, types.CodeType):
-            return constant
-        found = codes.get(place_of(constant))
-        same_cells = found is not None and found.co_freevars == constant.co_freevars
-        return found if same_cells else _exchanged(constant, codes)
-
-    return code.replace(co_consts=tuple(map(other, code.co_consts)))
 
 
 def _swap(path: str, codes: dict[CodeKey, types.CodeType | None], functions: Functions | None = None) -> list[Swap]:

@@ -2,13 +2,13 @@
 
 from codedag.ir.check import check
 from codedag.ir.costs import Alternative, CostRow, CostTable
-from codedag.ir.errors import BadFile, BadGraph, BadScript, CannotWrite, CodedagError
+from codedag.ir.errors import BadFile, BadGraph, BadScript, CannotPlan, CannotWrite, CodedagError
 from codedag.ir.events import Event, Events, Lane, Mark, Resident
 from codedag.ir.files import write_atomically
 from codedag.ir.graph import Carried, Edge, Graph, GraphBuilder, Op
 from codedag.ir.machine import Link, Machine, Pu
 from codedag.ir.places import cache_dir, data_dir
-from codedag.ir.plan import Decision, Move, Placement, Plan, Source, Step, Transfer
+from codedag.ir.plan import Decision, Move, Peak, Placement, Plan, Source, Step, Strategy, Transfer
 from codedag.ir.report import Change, Declined, Proof, Report
 from codedag.ir.run import RunInfo
 from codedag.ir.store import FILE_NAMES, RunDirectory, load, save
@@ -21,6 +21,7 @@ __all__ = [
     "BadFile",
     "BadGraph",
     "BadScript",
+    "CannotPlan",
     "CannotWrite",
     "Carried",
     "Change",
@@ -41,6 +42,7 @@ __all__ = [
     "Move",
     "No",
     "Op",
+    "Peak",
     "Placement",
     "Plan",
     "Proof",
@@ -51,6 +53,7 @@ __all__ = [
     "RunInfo",
     "Source",
     "Step",
+    "Strategy",
     "Transfer",
     "Verdict",
     "Yes",

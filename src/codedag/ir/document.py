@@ -63,7 +63,8 @@ def document_bytes(document: Document) -> bytes:
     raw = _encode(document)
     if decode(raw, _DECODERS[document.format.removeprefix("codedag/")]) != document:
         _refuse_non_finite(document)
-    return msgspec.json.format(raw, indent=2) if len(raw) <= INDENTED_NBYTES else raw
+    read_by_people = len(raw) <= INDENTED_NBYTES and not isinstance(document, Events)
+    return msgspec.json.format(raw, indent=2) if read_by_people else raw
 
 
 def _encode(document: Document) -> bytes:

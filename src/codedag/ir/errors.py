@@ -42,6 +42,12 @@ class CannotWrite(CodedagError):  # noqa: N818
     slug = "cannot-write"
 
 
+class CannotPlan(CodedagError):  # noqa: N818
+    """A graph, costs and machine that no plan fits; names the operation, PU or link that is the reason."""
+
+    slug = "cannot-plan"
+
+
 class BadScript(CodedagError):  # noqa: N818
     """A program that cannot be started at all (missing, not a file, not text)."""
 

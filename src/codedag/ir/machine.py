@@ -10,6 +10,13 @@ from msgspec import UNSET, UnsetType
 from codedag.ir.fields import Natural, NBytes, Rate, Seconds
 
 
+class Copied(msgspec.Struct, frozen=True, kw_only=True):
+    """One measured size of a copy."""
+
+    nbytes: NBytes
+    seconds: Seconds
+
+
 class Pu(msgspec.Struct, frozen=True, kw_only=True):
     """A processing unit: one runtime on one resource; without `resource` it has one of its own."""
 
@@ -24,6 +31,7 @@ class Pu(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, str] | UnsetType = UNSET
     flop_per_second: Rate | UnsetType = UNSET
     stream_bytes_per_second: Rate | UnsetType = UNSET
+    stream_levels: list[Copied] | UnsetType = UNSET  # a copy within so many bytes, its source and its target together
 
     def __post_init__(self) -> None:
         if not self.name or "," in self.name:
@@ -41,13 +49,6 @@ class Absent(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     reason: str
-
-
-class Copied(msgspec.Struct, frozen=True, kw_only=True):
-    """One measured size of a link."""
-
-    nbytes: NBytes
-    seconds: Seconds
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from codedag.ir.fields import Line, Natural, OpId, Seconds
+from codedag.ir.fields import Line, Natural, NBytes, OpId, Seconds
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +76,21 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     why: str = ""
 
 
+class Strategy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What one strategy of the search found: its makespan by the simulator."""
+
+    name: str
+    makespan_seconds: Seconds
+
+
+class Peak(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The most bytes that are alive at once on a PU, and what it has."""
+
+    pu: str
+    nbytes: NBytes
+    memory_nbytes: NBytes
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """plan.json: everything that is needed to replay the plan, and what it was predicted to bring."""
 
@@ -91,3 +106,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     baseline_seconds: Seconds
     decisions: list[Decision] = msgspec.field(default_factory=list)
     truncated: bool = False
+    strategy: str = ""
+    strategies: list[Strategy] = msgspec.field(default_factory=list)
+    baseline: str = ""
+    peaks: list[Peak] = msgspec.field(default_factory=list)
+    simulated: list[str] = msgspec.field(default_factory=list)

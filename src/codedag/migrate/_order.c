@@ -184,7 +184,7 @@ static PyObject *forget(Check *c, PyObject *unused) {
 static PyMemberDef check_members[] = {
     {"kind", T_INT, offsetof(Check, kind), READONLY, "the kind of the site"},
     {"site", T_OBJECT, offsetof(Check, site), READONLY, "the site it stands at"},
-    {"inner", T_OBJECT, offsetof(Check, inner), READONLY, "the variant that runs once the check is passed"},
+    {"inner", T_OBJECT, offsetof(Check, inner), 0, "the variant that runs once the check is passed"},
     {NULL, 0, 0, 0, NULL}};
 static PyMethodDef check_methods[] = {
     {"forget", (PyCFunction)forget, METH_NOARGS, "Asks again about everything."}, {NULL, NULL, 0, NULL}};

@@ -44,13 +44,14 @@ class Timings:
 class Ballot:
     """The variants for one class of calls: 0 is the original, the others are its substitutes."""
 
-    __slots__ = ("_current", "_fresh", "_until", "calls", "closed", "pairs", "timings")
+    __slots__ = ("_current", "_fresh", "_until", "calls", "closed", "pairs", "refusals", "timings")
 
     def __init__(self, substitutes: int) -> None:
         self.timings = [Timings() for _ in range(substitutes + 1)]
         self.pairs = [Timings() for _ in range(substitutes + 1)]  # original time over the substitute's, same call
         self.closed: dict[int, float] = {}  # substitutes that turned out slower, with their gain
         self.calls = 0
+        self.refusals = 0  # calls that no guard took, since one did
         self._current, self._until = ORIGINAL, 0
         self._fresh: list[float] = []
 

@@ -26,6 +26,7 @@ class Contexts(Generic[T]):
     def __init__(self, entries: Mapping[str, T]) -> None:
         self._entries = {chain_of(key): entry for key, entry in entries.items()}
         self._longest = max(map(len, self._entries), default=0)
+        self._last = {key[-1] for key in self._entries if key}
         self._known: dict[Chain, T | None] = {}
 
     @property
@@ -36,6 +37,9 @@ class Contexts(Generic[T]):
     def of(self, frame: FrameType | None) -> T | None:
         """The entry for a call made from this frame, or None."""
         if self._longest == 0:
+            return self._entries.get(())
+        nearest = user_chain(frame, 1)
+        if not nearest or nearest[0] not in self._last:  # most calls elsewhere are told by this alone
             return self._entries.get(())
         chain = user_chain(frame, self._longest + 1)
         if chain not in self._known:
@@ -64,22 +68,28 @@ def user_chain(frame: FrameType | None, most: int) -> Chain:
     for _ in range(DEEPEST):
         if frame is None or len(found) >= most:
             break
-        name = user_name(frame.f_code)
+        code = frame.f_code
+        known = _names.get(id(code))
+        name = known[1] if known is not None else user_name(code)
         if name and (not found or found[-1] != name):
             found.append(name)
         frame = frame.f_back
     return tuple(reversed(found))
 
 
-@lru_cache(maxsize=4096)
+_names: dict[int, tuple[CodeType, str]] = {}  # by identity: the hash of a code object reads all of it
+
+
 def user_name(code: CodeType) -> str:
     """The function's name as context keys have it, or empty for code that is not the user's."""
-    if not is_user_file(code.co_filename):
-        return ""
     parts = [part for part in code.co_qualname.split(".") if part != "<locals>"]
     while parts and parts[-1] in _INNER:
         parts.pop()
-    return ".".join(part for part in parts if part != "<module>")
+    name = ".".join(part for part in parts if part != "<module>") if is_user_file(code.co_filename) else ""
+    if len(_names) > 4096:
+        _names.clear()
+    _names[id(code)] = code, name  # the code object is kept, so that its identity stays its own
+    return name
 
 
 @lru_cache(maxsize=4096)

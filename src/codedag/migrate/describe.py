@@ -41,16 +41,42 @@ def _range(array: Any) -> str:
 
 def shape_class(args: Sequence[Any], keywords: Mapping[str, Any]) -> Hashable:
     """What calls of about the same cost have in common: types, dtypes, and sizes of arrays to a power of two."""
-    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    array = numpy.ndarray if numpy is not None else ()
-    tensor = getattr(torch, "Tensor", ()) if torch is not None else ()
     found: list[Any] = []
     for value in (*args, *keywords.values()) if keywords else args:
         kind = type(value)
-        if kind is array:
+        how = _how.get(kind, "") or _learn(kind)
+        if how == "array":
             found.append((value.dtype.char, value.ndim, value.size.bit_length()))
-        elif kind is tensor:
+        elif how == "tensor":
             found.append((value.dtype, value.ndim, value.numel().bit_length()))
+        elif how == "picture":
+            found.append((value.mode, (value.width * value.height).bit_length()))
+        elif how == "table":
+            found.append((kind, value.size.bit_length()))
         else:
             found.append(value if kind is str else kind)
     return tuple(found)
+
+
+_how: dict[type, str] = {}  # by type; this is asked for every call
+
+
+def _learn(kind: type) -> str:
+    """What a type is to us: an array, a tensor, a picture, a table, or something else."""
+    if len(_how) > 500:
+        _how.clear()
+    for how, library, names in _KINDS:
+        module = sys.modules.get(library)
+        if module is not None and any(issubclass(kind, getattr(module, name, ())) for name in names):
+            _how[kind] = how if how == "picture" or kind in [getattr(module, name) for name in names] else "other"
+            return _how[kind]
+    return _how.setdefault(kind, "other")
+
+
+# Pictures come in a class per file format; a subclass of the others is somebody's own and is not asked for anything.
+_KINDS = (
+    ("array", "numpy", ("ndarray",)),
+    ("tensor", "torch", ("Tensor",)),
+    ("picture", "PIL.Image", ("Image",)),
+    ("table", "pandas", ("Series", "DataFrame")),
+)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from sys import _getframe
 from time import perf_counter
+from types import FrameType
 from typing import Any
 
 from codedag.backends.proof import near
@@ -22,7 +23,9 @@ from codedag.migrate.modes import Different, Mode
 from codedag.migrate.trial import Trial
 
 REASONS = 50  # different reasons that are counted per function; the rest are counted together
+REFUSED = 100  # calls of one class that no guard took, after which they are no longer asked
 TIMED = 8  # one in so many calls of a settled choice is timed
+NEVER = f"none of {REFUSED} calls of this size was taken"
 ELSEWHERE = "the plan does not name this place"
 TURN = "the original's turn in the comparison of speeds"
 
@@ -35,7 +38,7 @@ class Arm:
     trial: Trial
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Running:
     """A call that a substitute has answered."""
 
@@ -83,8 +86,13 @@ class Guarded:
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         """A substitute's result; or that the original must run, alone or for comparison."""
+        frame = None if self.contexts is None else _getframe(1)
+        answer = attempt(self._answer, frame, args, keywords)
+        return self._decline(f"a part of CodeDAG failed: {answer.reason}") if type(answer) is Failed else answer
+
+    def _answer(self, frame: FrameType | None, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         started = perf_counter()
-        if self.contexts is not None and not self.contexts.of(_getframe(1)):
+        if self.contexts is not None and not self.contexts.of(frame):
             return self._decline(ELSEWHERE)
         ballot = self.choice.ballot(shape_class(args, keywords))
         taking = self._taking(ballot, args, keywords)
@@ -97,7 +105,10 @@ class Guarded:
         return self._run(_Running(self.arms[at - 1], at, ballot, args, keywords), started)
 
     def _taking(self, ballot: Ballot, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[int]:
-        """The substitutes that take this call; the first reason is counted if there are none."""
+        """The substitutes that take this call; the last reason is counted if there are none."""
+        if ballot.refusals >= REFUSED:
+            self._decline(NEVER)
+            return []
         taking, reason = [], "it is not faster for calls of this size"
         for at, arm in enumerate(self.arms, 1):
             if not arm.trial.active:
@@ -109,6 +120,7 @@ class Guarded:
                 else:
                     reason = getattr(verdict, "reason", "the guard failed")
                     arm.trial.decline(self._short(reason))
+        ballot.refusals = 0 if taking else ballot.refusals + 1
         if not taking:
             self._decline(reason)
         return taking
@@ -129,12 +141,13 @@ class Guarded:
         if isinstance(result, Failed):
             (trial.decline if result.expected else trial.failed)(self._short(result.reason))
             return self._decline(result.reason)
+        due = due or (self.mode.checks and bool(attempt(_suspicious, result, call)))
         ended = perf_counter()
-        if due or (self.mode.checks and attempt(_suspicious, result, call)):
+        if due:
             return stands.native.Then(partial(self._compare, call, result, ended - started, perf_counter()))
         if self.demote and (call.ballot.calls % TIMED == 0 or call.ballot.is_young(call.at)):
-            call.ballot.add(call.at, ended - started)
-            self._look(call.at)
+            attempt(call.ballot.add, call.at, ended - started)
+            attempt(self._look, call.at)
         return result
 
     def _due(self, trial: Trial, call: _Running) -> bool:
@@ -144,24 +157,31 @@ class Guarded:
         return self.mode.always or due or (self.demote and call.ballot.is_young(call.at))
 
     def _timed(self, ballot: Ballot, started: float, original: Any) -> None:
-        ballot.add(ORIGINAL, perf_counter() - started)
+        seconds = perf_counter() - started
+        attempt(ballot.add, ORIGINAL, seconds)
         for at in range(1, len(self.arms) + 1):
-            self._look(at)
+            attempt(self._look, at)
 
     def _compare(self, call: _Running, result: Any, seconds: float, between: float, original: Any) -> None:
-        ended = perf_counter()
+        original_seconds = perf_counter() - between
+        verdict = attempt(self._recorded, call, result, original, original_seconds, seconds)
+        if self.demote:
+            attempt(call.ballot.add_pair, call.at, original_seconds, seconds)
+            attempt(self._look, call.at)
+        if isinstance(verdict, No) and self.mode.raises:
+            trial = call.arm.trial
+            hint = "Leave this substitution out of the plan, and report it."
+            raise Different(f"{trial.what}{trial.evidence}: {verdict.reason}", hint=hint)
+
+    def _recorded(self, call: _Running, result: Any, original: Any, original_seconds: float, seconds: float) -> Verdict:
+        """What the comparison says; the trial knows it then."""
         trial, promise = call.arm.trial, call.arm.substitution.equivalence
         verdict = attempt(near, original, result, promise)
         verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
         if isinstance(verdict, No):
             verdict = self._explained(verdict, call, result, original)
-        trial.record(ended - between, seconds, verdict)
-        if isinstance(verdict, No) and self.mode.raises:
-            hint = "Leave this substitution out of the plan, and report it."
-            raise Different(f"{trial.what}{trial.evidence}: {verdict.reason}", hint=hint)
-        if self.demote:
-            call.ballot.add_pair(call.at, ended - between, seconds)
-            self._look(call.at)
+        trial.record(original_seconds, seconds, verdict)
+        return verdict
 
     def _explained(self, verdict: No, call: _Running, result: Any, original: Any) -> Verdict:
         """The verdict with the place of a NaN or infinity; the call itself is kept in words."""
@@ -178,7 +198,8 @@ class Guarded:
             arm.trial.stop(reason)
 
     def _decline(self, reason: str) -> Any:
-        self.declined[self._short(reason)] += 1
+        counts = self.declined
+        counts[reason if reason in counts else self._short(reason)] += 1
         return stands.native.DECLINED
 
     def _short(self, reason: str) -> str:

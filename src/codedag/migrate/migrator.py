@@ -76,8 +76,9 @@ class Migrator:
             return Outcome().counts()
         self.outcome = Outcome()
         prepared = [one for group in self._groups().values() if (one := self._prepare(group)) is not None]
-        self.patches = Patches(*prepared)
-        self.patches.apply()
+        patches = Patches(*prepared)
+        patches.apply()
+        self.patches = patches
         _holding.update({patch.source: self for patch in prepared})
         self._note_results()
         workers.join(self)
@@ -172,8 +173,9 @@ class Migrator:
         """Per function: calls, fast, checked, declined with reasons, mismatches, gain, and whether it is in use."""
         found = {name: one.shown() for name, one in self.counted().items()}
         refused = self.patches.refused if self.patches is not None else {}
+        in_force = {patch.source for patch in self.patches.applied} if self.patches is not None else set()
         for name, reason in {**self.outcome.skipped, **self.outcome.failed, **refused}.items():
-            if name not in found or not found[name]["calls"]:
+            if name not in in_force and (name not in found or not found[name]["calls"]):
                 found[name] = Counted(active=False, reason=reason).shown()
         return dict(sorted(found.items()))
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -148,7 +149,8 @@ class Patches:
             self.refused = {}
             _state.add(self)
             try:
-                return self._apply_possible(self.patches)
+                with _state.at_work():
+                    return self._apply_possible(self.patches)
             except BaseException:
                 self.restore()
                 raise
@@ -251,6 +253,22 @@ class _State:
         self.sets: list[Patches] = []
         self.retired: dict[int, Any] = {}
         self.watch = Watch(self.loaded)
+        self._working = False
+        self._news: list[str] = []  # libraries of which a module was loaded meanwhile
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """A block in which imports are only noted: a proof may import, and must not be begun again for that."""
+        self._working = True
+        try:
+            yield
+            while self._news:
+                library = self._news.pop()
+                for patches in list(self.sets):
+                    patches.late(library)
+        finally:
+            self._working = False
+            self._news.clear()
 
     def fresh_lock(self) -> None:
         """After a fork: another thread may have held the lock."""
@@ -312,8 +330,10 @@ class _State:
         names = space(module)
         name = str(names.get("__name__")) if names is not None else ""
         with self.lock, loaded_to_its_end(name):
-            for patches in list(self.sets):
-                patches.late(name.partition(".")[0])
+            self._news.append(name.partition(".")[0])
+            if not self._working:
+                with self.at_work():
+                    pass
             if names is None or not self.live or not any(id(value) in self.live for value in list(names.values())):
                 return
             sweep = Sweep(tuple(live.stand for live in self.live.values()), to_stand=True)

@@ -23,36 +23,13 @@ from codedag.instrument.sites import CALL
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
 from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.memory import Memory
 from codedag.migrate.standin import Method, StandIn
 from codedag.migrate.trial import Trial
 
 LEARN = 16  # calls that only show how far the prefix reaches
 SETTLED_NS = 100_000_000  # a file that was changed within this time may change again without a new time stamp
 _ATOMS = frozenset({int, float, bool, str, bytes, type(None)})
-
-
-class Memory:
-    """What may be kept in all, and how much is."""
-
-    def __init__(self, most_nbytes: int | None = None) -> None:
-        self.most_nbytes, self.nbytes = most_nbytes, 0
-        self.paused = False  # nothing is kept and nothing recalled
-
-    def takes(self, nbytes: int) -> bool:
-        """Whether there is room for so much; then it is taken."""
-        if self.most_nbytes is None:
-            self.most_nbytes = budget()
-        if self.nbytes + nbytes > self.most_nbytes:
-            return False
-        self.nbytes += nbytes
-        return True
-
-
-def budget() -> int:
-    """The bytes that may be kept unless somebody says otherwise: a quarter of what is free."""
-    import psutil
-
-    return int(psutil.virtual_memory().available) // 4
 
 
 @dataclass(frozen=True, slots=True)

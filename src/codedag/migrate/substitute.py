@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from sys import _getframe
 from time import perf_counter
 from typing import Any
 
+from codedag.backends.proof import near
 from codedag.backends.registry import Substitution
-from codedag.backends.same import same
 from codedag.ir.verdict import No
 from codedag.migrate import numeric, stands
 from codedag.migrate.caller import Call, Caller
@@ -17,6 +18,17 @@ from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.trial import FAILURES, Trial
 
 __all__ = ["FAILURES", "Substitute"]
+
+
+def unbound(function: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """A method as the function of its class, with the object as first argument; anything else as it is."""
+    if type(function) is types.MethodType:
+        return function.__func__, (function.__self__, *args)
+    if type(function) is types.BuiltinMethodType and not isinstance(function.__self__, types.ModuleType | None):
+        found = getattr(type(function.__self__), function.__name__, None)
+        if type(found) is types.MethodDescriptorType:
+            return found, (function.__self__, *args)
+    return function, args
 
 
 class Substitute:
@@ -32,26 +44,30 @@ class Substitute:
 
     def _variant(self, function: Any, /, *args: Any, **keywords: Any) -> Any:
         call = self._caller.in_module(_getframe(1).f_globals)
-        if not self._takes(function, args, keywords):
+        plain, values = (function, args) if self._is_it(function) else unbound(function, args)
+        if not self._takes(plain, values, keywords):
             return call(function, args, keywords)
-        function = stands.behind(function)  # a library patch of the same function would be compared with itself
+        plain = stands.behind(plain)  # a library patch of the same function would be compared with itself
         due, started = self.trial.due(), perf_counter()
-        result = attempt(self.substitution.run, *args, **keywords)
+        result = attempt(self.substitution.run, *values, **keywords)
         if isinstance(result, Failed):
             self.trial.failed(result.reason)
-            return call(function, args, keywords)
-        if due or attempt(self._suspicious, result, args, keywords):
-            return self._checked(result, perf_counter() - started, call, function, args, keywords)
+            return call(plain, values, keywords)
+        if due or attempt(self._suspicious, result, values, keywords):
+            return self._checked(result, perf_counter() - started, call, plain, values, keywords)
         return result
 
     def _suspicious(self, result: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
         """Whether there is a NaN or infinity in the result that no input explains."""
         return numeric.odd(result) and not numeric.any_odd((*args, *keywords.values()))
 
+    def _is_it(self, function: Any) -> bool:
+        return stands.behind(function) is stands.behind(attempt(self.substitution.original))
+
     def _takes(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
         if not self.trial.active:
             return False
-        if stands.behind(function) is not stands.behind(attempt(self.substitution.original)):
+        if not self._is_it(function):
             self.trial.decline(f"another function than {self.substitution.source} is called here")
             return False
         verdict = attempt(self.substitution.accepts, args, keywords)
@@ -67,7 +83,7 @@ class Substitute:
         started = perf_counter()
         original = call(function, args, keywords)
         ended = perf_counter()
-        verdict = attempt(same, original, result)
+        verdict = attempt(near, original, result, self.substitution.equivalence)
         verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
         if isinstance(verdict, No):
             self.trial.evidence = str(attempt(described, args, keywords))

@@ -15,6 +15,7 @@ SLOWER = 1.05  # a gain below this is not worth a change
 FUTILE = 100  # declined calls per accepted one at which a change costs more than it can bring
 KEPT = 400  # timings that are remembered
 EVERY, RAREST = 50, 400  # calls per check at first, and after many checks without a difference
+NOISY = 3 * FIRST  # timings after which a gain that does not show has not been there
 FAILURES = 3  # exceptions of its own after which a change is taken back
 
 
@@ -88,8 +89,17 @@ class Trial:
         self.pairs.append((original_seconds, variant_seconds))
         if len(self.pairs) > KEPT:
             del self.pairs[1 : KEPT // 2]
-        if not self.patient and len(self.pairs) >= FIRST - 2 and self.gain() < SLOWER:
+        if not self.patient and self._is_slow():
             self.stop(f"not faster here: {self.gain():.2f}x over {len(self.pairs)} interleaved calls")
+
+    def _is_slow(self) -> bool:
+        """Whether there was no gain; a busy machine interrupts calls at random, so their fastest ones must agree.
+
+        If they do not for long, there was none either.
+        """
+        if len(self.pairs) < FIRST - 2 or self.gain() >= SLOWER:
+            return False
+        return len(self.pairs) >= NOISY or min(a for a, _ in self.pairs) < SLOWER * min(b for _, b in self.pairs)
 
     def stop(self, reason: str) -> None:
         """Takes the change back for the rest of the program."""
@@ -101,7 +111,7 @@ class Trial:
 
     def renew(self) -> None:
         """Counts from 0 again, in a forked process: its own first calls are all checked."""
-        self.calls = self.checked = self.mismatches = self._due = self._futile = 0
+        self.calls = self.checked = self.mismatches = self.failures = self.unverified = self._due = self._futile = 0
         self.declined, self.pairs = Counter(), []
 
     def gain(self) -> float:

@@ -63,6 +63,8 @@ def wishes_of(plan: Any, default_device: str | None = None) -> Wishes:
 def _of_file(path: Path, default_device: str | None) -> Wishes:
     if path.is_dir():
         return _of_plan(RunDirectory(path).plan)
+    if not path.is_file():
+        return _of_plan(load(path, "plan"))  # says what is wrong with it
     with reading(path):
         content = decode(path.read_bytes(), _ANY)
         if not isinstance(content, dict):

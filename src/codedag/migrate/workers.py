@@ -38,9 +38,9 @@ class _Here:
 
     def __init__(self) -> None:
         self.migrators: list[Migrator] = []
-        self.numbers: dict[int, int] = {}
+        self.numbers: dict[int, str] = {}
+        self.inherited: set[int] = set()  # those that another process applied: their counts belong there
         self.folder: Path | None = None
-        self.is_child = False
         self.prepare: Callable[[str], dict[str, Any]] | None = None
         self.next = 0
         self.listening = False
@@ -52,9 +52,9 @@ _here = _Here()
 def join(migrator: Migrator) -> None:
     """From now on new processes come up with this migrator too."""
     _here.migrators.append(migrator)
-    if not _here.is_child:
+    if id(migrator) not in _here.inherited:
         _here.next += 1
-        _here.numbers[id(migrator)] = _here.next
+        _here.numbers[id(migrator)] = f"{os.getpid()}-{_here.next}"
     _listen()
     _tell_spawned()
 
@@ -62,10 +62,10 @@ def join(migrator: Migrator) -> None:
 def leave(migrator: Migrator) -> None:
     """From now on new processes come up without this migrator; what the others counted is taken in."""
     collect(migrator)
-    if _here.is_child:
-        attempt(_keep)
+    attempt(_keep, migrator)
     _here.migrators = [one for one in _here.migrators if one is not migrator]
     _here.numbers.pop(id(migrator), None)
+    _here.inherited.discard(id(migrator))
     if not _here.migrators:
         _tell_no_more()
 
@@ -73,7 +73,7 @@ def leave(migrator: Migrator) -> None:
 def collect(migrator: Migrator) -> None:
     """Takes in what the processes counted that this one started."""
     number = _here.numbers.get(id(migrator))
-    if _here.folder is None or _here.is_child or number is None:
+    if _here.folder is None or number is None or id(migrator) in _here.inherited:
         return
     parts = [attempt(_read, path) for path in sorted(_here.folder.glob(f"{number}-*.json"))]
     migrator.elsewhere = summed([part for part in parts if not isinstance(part, Failed)])
@@ -83,16 +83,15 @@ def _read(path: Path) -> dict[str, Counted]:
     return _DECODER.decode(path.read_bytes())
 
 
-def _keep() -> None:
-    """Leaves what this process counted for the one that started it all."""
-    folder = _here.folder
-    for migrator in _here.migrators if folder is not None else ():
-        number = _here.numbers.get(id(migrator))
-        content = msgspec.json.encode(migrator.counted())
-        try:
-            write_atomically(folder / f"{number}-{os.getpid()}.json", content, parents=False)  # type: ignore[operator]
-        except CannotWrite:  # it was removed: the parent has restored or ended
-            return
+def _keep(migrator: Migrator) -> None:
+    """Leaves what this process counted for the one that applied the plan."""
+    if _here.folder is None or id(migrator) not in _here.inherited:
+        return
+    content = msgspec.json.encode(migrator.counted())
+    try:
+        write_atomically(_here.folder / f"{_here.numbers[id(migrator)]}-{os.getpid()}.json", content, parents=False)
+    except CannotWrite:  # the folder was removed: the other process has ended
+        return
 
 
 def _make_folder() -> Path:
@@ -128,8 +127,8 @@ def _before_fork() -> None:
 
 
 def _in_fork() -> None:
-    _here.is_child = True
     for migrator in _here.migrators:
+        _here.inherited.add(id(migrator))
         attempt(migrator.begin_count)
 
 
@@ -141,7 +140,8 @@ def _in_new_process(here: object) -> None:
 
 
 def _keep_last() -> None:
-    attempt(_keep)
+    for migrator in _here.migrators:
+        attempt(_keep, migrator)
 
 
 # -- spawned
@@ -200,7 +200,6 @@ class _Passenger:
 
 def arrive(tickets: list[dict[str, Any]]) -> None:
     """Applies the plan in a new process; if that fails, the process runs as it would have."""
-    _here.is_child = True
     for ticket in tickets:
         attempt(_arrive, ticket)
     _in_new_process(_here)
@@ -213,6 +212,7 @@ def _arrive(ticket: dict[str, Any]) -> None:
     migrator = Migrator(wishes, Mode(*ticket["mode"]), [Equivalence(one) for one in ticket["allow"]])
     _here.folder = Path(ticket["folder"])
     _here.numbers[id(migrator)] = ticket["number"]
+    _here.inherited.add(id(migrator))
     migrator.apply()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import inspect
 import os
 import resource
@@ -94,7 +93,6 @@ class Case:
     def peak_nbytes(self) -> int:
         """The most that one call allocates: as Python and numpy tell, or as the process grows."""
         self._restore()
-        gc.collect()
         return max(self._traced_peak(), self._grown_peak())
 
     def _traced_peak(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 ENOUGH = 6  # clean batches, from which on the others are not looked at
+PATIENCE = 40  # batches after which it is clear that there will be no clean ones: the machine is too busy
 TIGHT = 0.05  # half of the interval by the median
 NEAR = 1.05  # a gain below this cannot be told from none: other code moved by as much between two runs here
 
@@ -28,11 +29,11 @@ class Batches:
 
     @property
     def used(self) -> list[float]:
-        """The batches that count: the undisturbed ones, or the faster half where they are few."""
+        """The batches that count: the undisturbed ones, or the fastest quarter where they are few."""
         clean = [each for each, good in zip(self.seconds, self.clean, strict=True) if good]
         if len(clean) >= ENOUGH or not self.seconds:
             return sorted(clean)
-        return sorted(self.seconds)[: max(1, math.ceil(len(self.seconds) / 2))]
+        return sorted(self.seconds)[: max(1, math.ceil(len(self.seconds) / 4))]
 
     def figures(self) -> Figures:
         """What they say."""
@@ -56,7 +57,7 @@ class Figures:
     @property
     def tight(self) -> bool:
         """Whether the interval is narrow enough to stop."""
-        return self.rounds >= ENOUGH and (self.high - self.low) / 2 <= TIGHT * self.median
+        return (self.clean >= ENOUGH or self.rounds >= PATIENCE) and (self.high - self.low) / 2 <= TIGHT * self.median
 
 
 def interval(ordered: Sequence[float]) -> tuple[float, float]:

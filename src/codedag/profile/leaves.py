@@ -33,3 +33,13 @@ def _collect(value: Any, depth: int, found: dict[int, Any]) -> None:
 def nbytes_of(value: Any) -> int:
     """The bytes of the arrays in a value."""
     return sum(int(array.nbytes) for array in arrays_in(value))
+
+
+def moved_nbytes(args: Any, keywords: Any, result: Any) -> int:
+    """The bytes that a call must read and write: those of its arguments and its result; none for a view."""
+    import numpy as np
+
+    given, made = arrays_in((args, keywords)), arrays_in(result)
+    if made and all(any(np.may_share_memory(new, old) for old in given) for new in made):
+        return 0
+    return sum(int(array.nbytes) for array in (*given, *made))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from codedag.ir import Graph
+from codedag.ir import Graph, Op
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,21 +17,18 @@ class Peak:
     scratch_nbytes: int
 
 
-def peak_of(graph: Graph, scratch: Mapping[int, int]) -> Peak | None:
+def peak_of(graph: Graph, scratch: Mapping[int, int], views: Collection[int] = ()) -> Peak | None:
     """The peak of one iteration in an order that respects its edges; None for a graph without operations.
 
     A result lives from its operation to its last reader; bytes are per call, scratch is what a call needs beside it.
+    A view has no memory of its own: whoever reads it keeps alive what it looks at.
     """
     ops = [op for op in map(graph.op, graph.topological()) if op.kind != "region"]
-    place = {op.id: at for at, op in enumerate(ops)}
-    until = list(range(len(ops)))
-    for edge in graph.edges:
-        if edge.kind == "flow" and edge.src in place and edge.dst in place:
-            until[place[edge.src]] = max(until[place[edge.src]], place[edge.dst])
+    until = _last_readers(graph, ops, views)
     freed: list[int] = [0] * len(ops)
     alive, best = 0, None
     for at, op in enumerate(ops):
-        made = op.out_nbytes // op.count
+        made = 0 if op.id in views else op.out_nbytes // op.count
         alive += made
         freed[until[at]] += made
         extra = scratch.get(op.id, 0)
@@ -39,3 +36,18 @@ def peak_of(graph: Graph, scratch: Mapping[int, int]) -> Peak | None:
             best = Peak(op.id, alive + extra, extra)
         alive -= freed[at]
     return best
+
+
+def _last_readers(graph: Graph, ops: Sequence[Op], views: Collection[int]) -> list[int]:
+    """For each op the place of the last op that reads its memory; its own if there is none."""
+    place = {op.id: at for at, op in enumerate(ops)}
+    owner = list(range(len(ops)))  # whose memory the result of an op lies in
+    until = list(range(len(ops)))
+    for at, op in enumerate(ops):
+        sources = [e for e in graph.edges_to(op.id) if e.kind == "flow" and e.src in place]
+        for edge in sources:
+            memory = owner[place[edge.src]]
+            until[memory] = max(until[memory], at)
+        if op.id in views and sources:
+            owner[at] = owner[place[max(sources, key=lambda edge: edge.nbytes).src]]
+    return until

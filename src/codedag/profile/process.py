@@ -61,6 +61,7 @@ class PuProcess:
             stderr=self._words,
             env={**_PASSIVE, **os.environ},
             cwd=self._directory,
+            start_new_session=True,  # Ctrl-C is for the command, which then ends this process
         )
         return self._process
 

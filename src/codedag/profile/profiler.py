@@ -15,7 +15,7 @@ from codedag.profile.sample import Sample
 from codedag.profile.store import Cell, Store
 from codedag.profile.variants import Variant, fingerprint, variants_of
 
-MOST_ROUNDS = 60
+MOST_ROUNDS = 150
 FEWEST_ROUNDS = 3  # for one that is hopeless, or slower than the time for a cell
 HOPELESS = 3.0  # times the best one
 ANSWER_SECONDS = 30.0
@@ -50,6 +50,7 @@ class Profiler:
     fresh: bool = False
     directory: Path | None = None
     measured: int = 0  # cells that were measured by this run
+    interrupted: bool = False
     clock: Callable[[], float] = time.monotonic
     _processes: dict[str, PuProcess] = field(default_factory=dict)
     _numbers: int = 0
@@ -84,6 +85,8 @@ class Profiler:
                     break
                 # Each one gets its share of what is left, so that the last is measured too.
                 self._measure(contest, max(left / (len(waiting) - number), min(left, 0.2)))
+        except KeyboardInterrupt:
+            self.interrupted = True  # what is known so far is worth a table
         finally:
             self.close()
 

@@ -27,7 +27,7 @@ def roofline_of(pu: Pu | None, seconds: float, work: float, nbytes: int) -> Roof
     """Where the call stands below the peaks of the PU; None where these were not measured."""
     if pu is None or not isinstance(pu.flop_per_second, float) or not isinstance(pu.stream_bytes_per_second, float):
         return None
-    compute, memory = work / pu.flop_per_second, nbytes / pu.stream_bytes_per_second
+    compute, memory = work / pu.flop_per_second, nbytes / bandwidth_of(pu, nbytes)
     floor = max(compute, memory)
     bound = "compute" if compute > memory else "memory"
     if seconds < SHORT_SECONDS and seconds > OVERHEAD * floor:
@@ -36,3 +36,10 @@ def roofline_of(pu: Pu | None, seconds: float, work: float, nbytes: int) -> Roof
         work_flop=work, moved_nbytes=nbytes, intensity=work / max(nbytes, 1), bound_by=bound,  # type: ignore[arg-type]
         floor_seconds=floor, share_of_peak=floor / seconds if seconds > 0 else 0.0,
     )  # fmt: skip
+
+
+def bandwidth_of(pu: Pu, nbytes: int) -> float:
+    """The most bytes per second that were seen where so many bytes fit: in a cache, or in memory."""
+    slowest = float(pu.stream_bytes_per_second or 1.0)
+    fitting = [each.nbytes / each.seconds for each in pu.stream_levels or () if each.nbytes >= nbytes and each.seconds]
+    return max([slowest, *fitting])

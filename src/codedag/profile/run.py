@@ -47,6 +47,7 @@ class Profiled:
     measured: int
     peak: Peak | None
     notes: list[str] = field(default_factory=list)
+    interrupted: bool = False
 
 
 def profile(path: str | Path, settings: Settings, told: Told = lambda done, at: None) -> Profiled:
@@ -82,9 +83,21 @@ def _profiled(
     costs = tabulator.table()
     save(costs, run.path / "costs.json")
     scratch = {row.op: row.scratch_nbytes for row in costs.rows if row.pu == "cpu"}
+    views = {row.op for row in costs.rows if row.roofline and row.pu == "cpu" and row.roofline.moved_nbytes == 0}
     cells = sum(len(contest.cells) for contest in contests.values())
     notes = _notes(contests.values(), machine, pus)
-    return Profiled(run, costs, machine, cells, profiler.measured, peak_of(run.graph, scratch), notes)
+    if profiler.interrupted:
+        notes.insert(0, "interrupted: what was measured so far is kept")
+    return Profiled(
+        run,
+        costs,
+        machine,
+        cells,
+        profiler.measured,
+        peak_of(run.graph, scratch, views),
+        notes,
+        profiler.interrupted,
+    )
 
 
 def _need_fresh(samples: Samples) -> None:

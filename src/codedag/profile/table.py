@@ -121,7 +121,7 @@ class Tabulator:
     def _facts(self, op: Op, variant: Variant, cell: Cell) -> dict[str, Any]:
         """The measured fields that rows and alternatives share; seconds are sums over the calls of the op."""
         figures = cell.batches.figures()
-        moved = int(cell.facts.get("in_nbytes", 0)) + int(cell.facts.get("out_nbytes", 0))
+        moved = int(cell.facts.get("moved_nbytes", 0))
         work, peak = float(cell.facts.get("work_flop", 1.0)), int(cell.facts.get("peak_nbytes", 0))
         pu = self.machine.pu(variant.pu)
         return {

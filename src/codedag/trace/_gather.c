@@ -5,6 +5,7 @@
  */
 #include "gather.h"
 #include <structmember.h>
+#include <time.h>
 #include "../instrument/_recorder.h"
 
 #define MOST_SHAPES 4       /* these three are those of gather.py */
@@ -157,6 +158,8 @@ static int64_t template_of(Gatherer *g, uint32_t path, PyObject *site, uint32_t 
 static float below(int64_t x) { float f = (float)x; return (double)f > (double)x ? f - (f < 0 ? -f : f) * 1.2e-7f : f; }
 static float above(int64_t x) { float f = (float)x; return (double)f < (double)x ? f + (f < 0 ? -f : f) * 1.2e-7f : f; }
 
+#include "gather_events.h"
+
 static int count(Gatherer *g, uint32_t number, int64_t total, int64_t own, const Leaf *outputs, Py_ssize_t n) {
     Record *record = record_at(g, number);
     record->count++;
@@ -164,7 +167,10 @@ static int count(Gatherer *g, uint32_t number, int64_t total, int64_t own, const
     record->total_ns += total;
     if ((float)own <= record->least_ns) record->least_ns = below(own);
     if ((float)own >= record->most_ns) record->most_ns = above(own);
+    int64_t before = record->out_nbytes;
     for (Py_ssize_t i = 0; i < n; i++) record->out_nbytes += outputs[i].layout.nbytes;
+    int first = record->count <= FIRST_CALLS;
+    if ((first || total >= g->event_least) && event_keep(g, number, first, total, record->out_nbytes - before) < 0) return -1;
     if (record->out_sig || !n) return 0;
     PyObject *text = text_of(g, outputs, n);
     int64_t out_sig = text ? signature_number(g, hashes_of(outputs, n), text) : -1;

@@ -126,11 +126,11 @@ class Attachment:
         if file is None:
             self.notes.append(f"{path} was left alone: {self._program.left_plain.get(path, 'it was not chosen')}")
             return
-        plain, changed = codes_by_place(file.plain), []
+        plain, typed, changed = codes_by_place(file.plain), _typed_codes(path, source), []
         for function in functions:
             place = place_of(function.__code__)
-            code, as_written = full.get(place), plain.get(place)
-            if as_written is None or code is None or not same_code(as_written, function.__code__):
+            code, as_written = full.get(place), (plain.get(place), typed.get(place))
+            if code is None or not any(each is not None and same_code(each, function.__code__) for each in as_written):
                 changed.append(function)
             elif not same_code(code, function.__code__):
                 self._swap(function, code)
@@ -170,6 +170,20 @@ def _is_typed(function: types.FunctionType) -> bool:
     name = function.__name__
     generated = (name.startswith("__") and name.endswith("__")) or "__create_fn__" in function.__qualname__
     return main is not None and function.__globals__ is main.__dict__ and not generated
+
+
+def _typed_codes(path: str, source: bytes) -> dict[Any, types.CodeType | None]:
+    """The codes of what was typed, as a notebook compiles it: each statement alone.
+
+    Python compiles calls on names that the same source imports in another way.
+    """
+    if Path(path).is_file():
+        return {}
+    found: dict[Any, types.CodeType | None] = {}
+    for statement in ast.parse(source, path).body:
+        alone = ast.Module([statement], [])
+        found |= codes_by_place(compile(alone, path, "exec", dont_inherit=True))
+    return found
 
 
 def same_code(a: types.CodeType, b: types.CodeType) -> bool:

@@ -161,6 +161,9 @@ typedef struct { PyObject *site; int32_t parent; uint16_t depth; uint16_t frozen
 #define TOKEN (1ULL << 40) /* among producers that were noted: a batch that another process made */
 typedef struct { uint32_t token, number; } Arrival;
 
+/* One call, for the timeline (gather_events.h). */
+typedef struct { int64_t end, total, nbytes; unsigned long thread; uint32_t number; int first; } Event;
+
 typedef struct {
     PyObject_HEAD
     PyObject *user_files, *names, *on_operation, *taker; /* who keeps the inputs of first executions, or NULL */
@@ -182,6 +185,7 @@ typedef struct {
     Signature *signatures; size_t signatures_n, signatures_room; Index signatures_index;
     Path *paths; size_t paths_n, paths_room; Index paths_index, sites_index;
     Sums edges;
+    Event *events; uint32_t events_n; int64_t event_least;
     Arrival *arrivals; size_t arrivals_n, arrivals_room; /* batches that other processes made, and who took them */
     int64_t *peaks; size_t peaks_room; int64_t peak_next; /* of a memory pass, by number */
     Pending *pending; size_t pending_n, pending_room; Index pending_index;

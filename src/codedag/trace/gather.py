@@ -28,6 +28,8 @@ from codedag.trace.dataflow import (
     open_shapes,
     signature,
 )  # fmt: skip
+from codedag.trace.events import Call as SingleCall
+from codedag.trace.events import Calls
 from codedag.trace.names import Names
 from codedag.trace.templates import Chain, EdgeKind, OpKind, Returned, Template
 from codedag.trace.training import Training, read_by
@@ -68,6 +70,7 @@ class Gatherer:
         self._frozen: set[int] = set()
         self._arrivals: list[tuple[int, int]] = []
         self._peak = 0
+        self._calls = Calls()
         self._pending: dict[int, tuple[Callable[[Any], bool], int]] = {}  # id of what gives the results -> operation
         self._files = calls.Files()
         self._training = Training()
@@ -89,6 +92,10 @@ class Gatherer:
     def edges(self) -> list[tuple[int, int, EdgeKind, int]]:
         """Producer, consumer, kind and bytes of each edge so far."""
         return [(src, dst, kind, size) for (src, dst, kind), size in list(self._edges.items())]
+
+    def events(self) -> tuple[int, list[SingleCall]]:
+        """The bar for long calls, and operation, thread, end, nanoseconds and bytes of single calls."""
+        return self._calls.all()
 
     # -- asked and told by the sites
 
@@ -140,17 +147,9 @@ class Gatherer:
         return self.flow.known((number, SCALAR))
 
     def region(
-        self,
-        path: int,
-        site: Any,
-        function: Any,
-        args: Any,
-        keywords: Any,
-        result: Any,
-        total: int,
-        own: int,
+        self, path: int, site: Any, function: Any, args: Any, keywords: Any, result: Any, total: int, own: int,
         returned: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """A call of user code ended: a region, which carries time but no flow."""
         if path in self._frozen:
             return
@@ -449,7 +448,9 @@ class Gatherer:
         template.total_ns += total
         template.least_ns = min(template.least_ns, own)
         template.most_ns = max(template.most_ns, own)
-        template.out_nbytes += sum(nbytes(leaf) for leaf in outputs)
+        made = sum(nbytes(leaf) for leaf in outputs)
+        template.out_nbytes += made
+        self._calls.told(template.number, template.count, total, made)
         if not template.out_sig:
             template.out_sig = ",".join(signature(leaf) for leaf in outputs)
 
@@ -483,7 +484,7 @@ class Gatherer:
         for t in self._templates:
             t.count = t.self_ns = t.total_ns = t.out_nbytes = t.most_ns = t.peak_nbytes = 0
             t.least_ns = 1 << 62
-        self._edges, self._arrivals = {}, []
+        self._edges, self._arrivals, self._calls = {}, [], Calls()
         return len(self._paths), len(self._templates)
 
 

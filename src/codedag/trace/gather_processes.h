@@ -56,6 +56,7 @@ static PyObject *method_rebase(PyObject *self, PyObject *Py_UNUSED(unused)) {
     for (size_t i = 0; i < g->peaks_room; i++) g->peaks[i] = 0;
     sums_clear(&g->edges);
     g->arrivals_n = 0;
+    g->events_n = 0;
     return Py_BuildValue("nI", (Py_ssize_t)g->paths_n, g->records_n);
 }
 

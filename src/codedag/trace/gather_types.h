@@ -256,6 +256,7 @@ static PyObject *gatherer_new(PyTypeObject *type, PyObject *args, PyObject *keyw
     Gatherer *g = (Gatherer *)type->tp_alloc(type, 0); /* all zero */
     if (!g) return NULL;
     g->user_files = owned(user_files); g->names = owned(naming); g->on_operation = owned(on_operation);
+    g->event_least = LEAST_LONG;
     g->odd_sites = PyDict_New();
     g->word_numbers = PyDict_New();
     PyObject *nothing = PyUnicode_FromString("");
@@ -294,7 +295,7 @@ static void gatherer_dealloc(Gatherer *g) {
     index_clear(&g->types_index); index_clear(&g->functions_index);
     index_clear(&g->signatures_index); index_clear(&g->paths_index); index_clear(&g->sites_index);
     sums_clear(&g->edges);
-    free(g->arrivals); free(g->peaks);
+    free(g->arrivals); free(g->peaks); free(g->events);
     pending_clear(g);
     free(g->pending);
     for (int i = 0; i < g->files_n; i++) Py_DECREF(g->files[i].ref);
@@ -317,6 +318,7 @@ static PyMethodDef gatherer_methods[] = {
     {"paths", method_paths, METH_NOARGS, "paths(): parent and site of each chain so far."},
     {"edges", method_edges, METH_NOARGS, "edges(): producer, consumer, kind and bytes of each edge so far."},
     {"sizes", method_sizes, METH_NOARGS, "sizes(): how much of what is held."},
+    {"events", method_events, METH_NOARGS, "events(): the bar for long calls, and operation, thread, end, nanoseconds and bytes of single calls."},
     {"arrive", method_arrive, METH_VARARGS, "arrive(token, before): notes a batch that another process made."},
     {"arrivals", method_arrivals, METH_NOARGS, "arrivals(): token and consumer of each such batch."},
     {"peak", method_peak, METH_O, "peak(nbytes): the most that the next operation allocated."},

@@ -15,8 +15,9 @@ from typing import Any
 
 from codedag.instrument.sites import SiteInfo
 from codedag.instrument.table import info_of
-from codedag.ir import CostRow, CostTable, Edge, Graph, Op
+from codedag.ir import CostRow, CostTable, Edge, Events, Graph, Op
 from codedag.trace.dataflow import open_shapes
+from codedag.trace.events import Log, events_of
 from codedag.trace.gather import MOST_SHAPES
 from codedag.trace.templates import EdgeKind, Template
 
@@ -31,6 +32,7 @@ class Gathered:
     paths: Paths = field(default_factory=list)
     templates: list[Template] = field(default_factory=list)
     edges: list[tuple[int, int, EdgeKind, int]] = field(default_factory=list)
+    logs: list[Log] = field(default_factory=list)  # single calls, by process
 
     @classmethod
     def of(cls, gatherer: Any) -> Gathered:
@@ -52,6 +54,12 @@ class Gathered:
         carried = {(s, d) for s, d, _ in sizes if rank[s] >= rank[d]}
         parents = _parents(self.paths, templates)
         return Graph.build([_op(self.paths, t, parents) for t in templates], flows, sorted(carried))
+
+    def events(self, began: int, ended: int, marks: dict[str, int] | None = None) -> Events:
+        """Single calls and memory over time; times are nanoseconds of the monotonic clock."""
+        stands = {number: template.number for number, template in _folded(self.templates).items()}
+        seen = sum(template.count for template in self.templates if template.kind != "source")
+        return events_of(self.logs, stands, seen, began, ended, marks)
 
     def costs(self) -> CostTable:
         """What each operation cost as written: the sum over its calls, between its fastest and its slowest call."""

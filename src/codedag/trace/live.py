@@ -171,6 +171,12 @@ class Live:
             return Recorded(Graph.build([]), CostTable(pus=["cpu"], rows=[]))
         return _recorded(self._family.program, self._family.recorder.gathered())
 
+    def load(self, path: str, source: bytes) -> types.CodeType:
+        """The code of a source that runs while this records, such as a cell of a notebook: with sites, if it does."""
+        if self._family is None:
+            return compile(source, path, "exec", dont_inherit=True)
+        return self._family.program.load(path, source)
+
     # -- beginning and ending
 
     def _begin(self) -> None:

@@ -48,6 +48,7 @@ class Family:
     failure: str = ""
     wait: int = LATER
     _prepare: Callable[[str], dict[str, Any]] | None = None
+    began: int = 0
     _due: int = 0
     _lookout: _Lookout = None  # type: ignore[assignment]
 
@@ -63,6 +64,8 @@ class Family:
         """Begins to record, here and in the processes that this one will start."""
         global _here
         _here = self
+        self.began = time.perf_counter_ns()
+        self.records.log.sample()
         _listen_to_forks()
         self._tell_spawned()
         self.look()
@@ -100,6 +103,7 @@ class Family:
     def keep(self) -> int:
         """Writes what was recorded so far; the nanoseconds after which to do so again."""
         begun = time.perf_counter_ns()
+        self.records.log.sample()
         self.idle.look_again()
         try:
             self._fill()
@@ -116,17 +120,22 @@ class Family:
         self.records.ended = True
         self.keep()
 
-    def _fill(self) -> None:
+    def _fill(self, last: bool = False) -> None:
         self.records.fill(self.recorder.gathered())
         self.records.made, self.records.taken = self.batches.made, self.batches.taken()
+        if self.records.parent or last:  # the program's own are asked for at its end
+            self.records.log.fill(self.recorder.gatherer.events())
 
     def joined(self) -> tuple[Gathered, list[str]]:
         """What all processes recorded, and what is missing."""
         others, notes = read(self.folder)
         others = [r for r in others if r.process != self.records.process]
-        self._fill()
+        self._fill(last=True)
+        self.records.log.process = self.records.process
         if not others and not self.records.taken:
-            return self.recorder.gathered(), notes
+            own = self.recorder.gathered()
+            own.logs.append(self.records.log)
+            return own, notes
         joined = join([self.records, *others])
         cut = sum(not r.ended for r in others)
         if cut:

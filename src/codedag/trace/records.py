@@ -16,6 +16,7 @@ import msgspec
 
 from codedag.instrument.sites import SiteInfo
 from codedag.ir.files import write_atomically
+from codedag.trace.events import Log
 from codedag.trace.gathered import Gathered
 from codedag.trace.templates import EdgeKind, OpKind, Template
 
@@ -76,6 +77,7 @@ class Records(msgspec.Struct, kw_only=True):
     edges: list[tuple[int, int, EdgeKind, int]] = []
     made: list[Made] = []
     taken: list[Taken] = []
+    log: Log = msgspec.field(default_factory=Log)
     failure: str = ""  # why there is nothing
     ended: bool = False  # the process came to its end: nothing is missing
 
@@ -188,10 +190,17 @@ def _add(joined: Joined, records: Records, done: dict[int, _Numbers]) -> _Number
         numbers.templates[t.number] = _template(joined, t, numbers.paths[t.path], records.sites[t.site])
     known = {k: v for k, v in above.templates.items() if k < records.known_templates} if above else {}
     numbers.templates = known | numbers.templates
+    joined.gathered.logs.append(_log(records, numbers))
     for src, dst, kind, size in records.edges:
         if src in numbers.templates and dst in numbers.templates:
             joined.gathered.edges.append((numbers.templates[src], numbers.templates[dst], kind, size))
     return numbers
+
+
+def _log(records: Records, numbers: _Numbers) -> Log:
+    """The log of a process with the numbers of what was joined."""
+    calls = [(numbers.templates[call[0]], *call[1:]) for call in records.log.calls if call[0] in numbers.templates]
+    return Log(records.process, records.log.least, calls, records.log.memory, records.log.threads)
 
 
 def _at(paths: list[int], number: int) -> int:

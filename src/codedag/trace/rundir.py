@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from codedag._version import __version__
 from codedag.instrument.guard import Failed, after
 from codedag.instrument.launch import Target
-from codedag.ir import BadFile, CannotWrite, CodedagError, Graph, RunInfo, data_dir, load, save
+from codedag.ir import BadFile, CannotWrite, CodedagError, Events, Graph, RunInfo, data_dir, load, save
 from codedag.ir.costs import CostTable
 from codedag.ir.machine import Machine
 from codedag.ir.plan import Plan
@@ -87,13 +87,11 @@ class Keeper:
         if isinstance(done, Failed):
             self.notes.append(f"{what}: {done.reason}")
 
-    def keep(self, *things: Graph | CostTable | Machine | Plan | Report) -> None:
-        """Writes some of graph.json, costs.json, machine.json, plan.json and report.json."""
+    def keep(self, *things: Graph | CostTable | Machine | Plan | Report | Events) -> None:
+        """Writes some of graph.json, costs.json, machine.json, plan.json, report.json and events."""
         for thing in things:
-            self._save(
-                thing,
-                "costs.json" if isinstance(thing, CostTable) else f"{type(thing).__name__.lower()}.json",
-            )
+            kind = "costs" if isinstance(thing, CostTable) else type(thing).__name__.lower()
+            self._save(thing, FILE_NAMES[kind])
 
     def end(self, status: str, exit_code: int, recorder_seconds: float = 0.0) -> None:
         """Writes how the run ended, also if another file could not be written."""
@@ -105,14 +103,14 @@ class Keeper:
         )  # fmt: skip
         self._save(done, "run.json")
 
-    def _save(self, thing: Graph | CostTable | Machine | Plan | Report | RunInfo, name: str) -> None:
+    def _save(self, thing: Graph | CostTable | Machine | Plan | Report | Events | RunInfo, name: str) -> None:
         if not self._begun:
             return
         done = after(self._write, thing, name)
         if isinstance(done, Failed):
             self.broken = self.broken or done.reason
 
-    def _write(self, thing: Graph | CostTable | Machine | Plan | Report | RunInfo, name: str) -> None:
+    def _write(self, thing: Graph | CostTable | Machine | Plan | Report | Events | RunInfo, name: str) -> None:
         if _root() != self._under:
             raise CannotWrite("the program has changed its root directory")
         save(thing, self.path / name)
@@ -136,7 +134,7 @@ def _refuse_foreign(path: Path) -> None:
 def _clear(path: Path) -> None:
     """Removes what an earlier run left; files that no run writes stay."""
     try:
-        for name in set(FILE_NAMES.values()) - {"run.json"}:
+        for name in {*FILE_NAMES.values(), "report.html"} - {"run.json"}:
             (path / name).unlink(missing_ok=True)
         for record in (path / "records").glob("*.json"):
             record.unlink(missing_ok=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from os import getpid  # by name: a program may leave a mock on the module
 from pathlib import Path
+from time import perf_counter_ns
 
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
@@ -15,12 +17,12 @@ from codedag.instrument.guard import Failed, after
 from codedag.instrument.hook import importing
 from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
-from codedag.ir import Graph
+from codedag.ir import Graph, data_dir
 from codedag.trace.gathered import Gathered
 from codedag.trace.processes import Family
 from codedag.trace.recorder import Recorder
 from codedag.trace.rundir import Keeper
-from codedag.trace.spool import FOLDER, Spool, forget
+from codedag.trace.spool import FOLDER, Spool, forget, forget_expired
 from codedag.trace.unseen import not_looked_into
 
 
@@ -71,6 +73,7 @@ def _spooling(recorder: Recorder, keeper: Keeper, samples: bool) -> Spool:
     """Begins to keep samples of inputs in the run, if they are wanted; those of an earlier run there are forgotten."""
     spool = Spool(keeper.path / FOLDER)
     forget(spool.folder)
+    after(forget_expired, data_dir() / "runs", time.time())
     if samples and not keeper.broken:
         spool.begin()
         recorder.keep_samples(spool)
@@ -89,11 +92,13 @@ def _concluded(keeper: Keeper, family: Family, around: ExitStack, target: Target
     keeper.left("the import hook could not be taken away", after(around.close))
     keeper.left("recording could not be ended", after(family.stop))
     keeper.left("the program's functions could not be given back", after(family.program.restore))
+    ended = perf_counter_ns()
     gathered = _joined(keeper, family)
-    graph, costs = after(gathered.graph), after(gathered.costs)
+    graph, costs, events = after(gathered.graph), after(gathered.costs), after(gathered.events, family.began, ended)
     keeper.left("the graph could not be made", graph)
     keeper.left("what was not looked into could not be found", after(_left_out, keeper, family, target))
-    keeper.keep(*(made for made in (graph, costs) if not isinstance(made, Failed)))
+    keeper.left("the timeline could not be made", events)
+    keeper.keep(*(made for made in (graph, costs, events) if not isinstance(made, Failed)))
     each = recorder_seconds()
     keeper.end("ok" if ending.code == 0 else "failed", ending.code, recorder_seconds=each)
     if not keeper.broken:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from codedag.instrument.guard import Failed, attempt
-from codedag.instrument.sites import ITERATE, SETITEM
+from codedag.instrument.sites import CALL, ITERATE, SETITEM
 from codedag.instrument.table import info_of
 from codedag.ir import CannotWrite
 from codedag.ir.files import write_atomically
@@ -31,6 +31,8 @@ INDEX = "samples.json"
 MOST_NBYTES = 256 << 20  # of one run
 MOST_SAMPLES = 2_000
 LARGEST_NBYTES = 32 << 20  # of one call: writing a megabyte takes about a millisecond
+MOST_SECONDS = 3.0  # of writing, in one process
+LOOKS_EVERY = 32  # samples after which the folder is looked at again: other processes write there too
 KEPT_SECONDS = 7 * 24 * 3600
 _PRIVATE = 0o700
 
@@ -43,6 +45,8 @@ class Spool:
     most_nbytes: int = MOST_NBYTES
     failure: str = ""  # why something was not kept
     stopped: bool = False  # nothing more can be kept
+    _seconds: float = 0.0
+    _nbytes: int = 0
     _seen: set[str] = field(default_factory=set)
 
     def begin(self) -> None:
@@ -58,24 +62,35 @@ class Spool:
 
     def take(self, template: Any, kind: int, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """Keeps what went into a call, if there is room."""
-        if self.stopped or "numpy" not in sys.modules:
+        if self.stopped or self._seconds > MOST_SECONDS or "numpy" not in sys.modules:
             return
+        begun = time.perf_counter()
         done = attempt(self._take, template, kind, function, args, keywords)
+        self._seconds += time.perf_counter() - begun
         if isinstance(done, Failed):
             self.failure = done.reason
 
     def _take(self, template: Any, kind: int, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        if kind != CALL and not template.in_sig.count("["):
+            return  # arithmetic with plain numbers, of which there may be very much
         info = info_of(template.site)
-        about = {
-            "name": template.name, "file": shown_path(info.file), "line": info.line, "col": info.column,
-            "in_sig": template.in_sig,
-        }  # fmt: skip
-        key = key_of(**about)
+        place = {"file": shown_path(info.file), "line": info.line, "col": info.column, "in_sig": template.in_sig}
+        self.keep(template.name, _as_function(kind, function, args), keywords, **place)
+
+    def keep(
+        self, name: str, args: tuple[Any, ...] | str, keywords: dict[str, Any], *, file: str = "", line: int = 0,
+        col: int = 0, in_sig: str = "",
+    ) -> Path:  # fmt: skip
+        """The file of a call, written unless it is there; a text in place of arguments says why there are none."""
+        key = key_of(name=name, file=file, line=line, col=col, in_sig=in_sig)
+        path = self.folder / f"{key}.json"
         if key not in self._seen and len(self._seen) < MOST_SAMPLES:
             self._seen.add(key)
-            self._keep(self.folder / f"{key}.json", about, _as_function(kind, function, args), keywords)
+            about = {"name": name, "file": file, "line": line, "col": col, "in_sig": in_sig}
+            self._write(path, about, args, keywords)
+        return path
 
-    def _keep(self, path: Path, about: dict[str, Any], args: tuple[Any, ...] | str, keywords: dict[str, Any]) -> None:
+    def _write(self, path: Path, about: dict[str, Any], args: tuple[Any, ...] | str, keywords: dict[str, Any]) -> None:
         try:
             path.touch(0o600, exist_ok=False)  # so that of several processes one keeps it
         except FileExistsError:
@@ -109,7 +124,10 @@ class Spool:
     def _need_room(self, nbytes: int) -> None:
         if nbytes > LARGEST_NBYTES:
             raise NotPlain(f"its inputs are too large to be kept ({nbytes >> 20} MB, at most {LARGEST_NBYTES >> 20})")
-        if nbytes + sum(entry.stat().st_size for entry in os.scandir(self.folder)) > self.most_nbytes:
+        if len(self._seen) % LOOKS_EVERY == 1:
+            self._nbytes = sum(entry.stat().st_size for entry in os.scandir(self.folder))
+        self._nbytes += nbytes
+        if self._nbytes > self.most_nbytes:
             raise NotPlain(f"the samples of a run may take {self.most_nbytes >> 20} MB, which are full")
 
 

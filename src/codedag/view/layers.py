@@ -17,8 +17,10 @@ EXIT = -2  # the target of an edge that leaves through the bottom
 GAP_X = 22.0
 GAP_Y = 46.0
 LANE = 12.0
+WIDEST_GAP = 66.0
 SWEEPS = 12
-PLACINGS = 80
+PLACINGS = 48
+STILL = 0.25  # pixels that nothing may move any more in eight sweeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,57 +204,72 @@ def _crossings(layers: list[list[_Spot]]) -> int:
 def _place(layers: list[list[_Spot]]) -> None:
     """Centres that bring every spot close to its neighbours and keep the order and the gaps."""
     for layer in layers:
-        _settle(layer, lambda spot: (0.0, 1.0))
+        _settle(_rows(layer, lambda spot: []))
+    up, down = ([_rows(layer, of) for layer in layers] for of in (lambda spot: spot.up, lambda spot: spot.down))
+    before: list[float] = []
     for sweep in range(PLACINGS):
-        downwards = sweep % 2 == 0
-        for layer in layers if downwards else reversed(layers):
-            _settle(layer, _wish_up if downwards else _wish_down)
+        for rows in up if sweep % 2 == 0 else reversed(down):
+            _settle(rows)
+        if sweep % 8 == 7:
+            now = [spot.x for layer in layers for spot in layer]
+            if before and all(abs(a - b) < STILL for a, b in zip(before, now, strict=True)):
+                break
+            before = now
     for layer in layers:
-        _settle(layer, _wish_both)
+        _settle(_rows(layer, lambda spot: spot.up + spot.down))
+    _squeeze(layers)
 
 
-def _wish_up(spot: _Spot) -> tuple[float, float]:
-    return _wish(spot, spot.up)
+def _squeeze(layers: list[list[_Spot]]) -> None:
+    """Takes out stretches where no layer has anything: parts that nothing holds together drift apart."""
+    spots = sorted((spot for layer in layers for spot in layer), key=lambda spot: spot.x - spot.width / 2)
+    right, shift = float("inf"), 0.0
+    for spot in spots:
+        left = spot.x - spot.width / 2 - shift
+        if left > right + WIDEST_GAP:
+            shift += left - right - WIDEST_GAP
+        spot.x -= shift
+        right = spot.x + spot.width / 2 if right == float("inf") else max(right, spot.x + spot.width / 2)
 
 
-def _wish_down(spot: _Spot) -> tuple[float, float]:
-    return _wish(spot, spot.down)
+#: A spot, how far it stands from the first of its layer at least, where its neighbours want it, and how much.
+_Row = tuple[_Spot, float, list[tuple[_Spot, float, float]], float]
 
 
-def _wish_both(spot: _Spot) -> tuple[float, float]:
-    return _wish(spot, spot.up + spot.down)
-
-
-def _wish(spot: _Spot, neighbours: list[_Joint]) -> tuple[float, float]:
-    """Where a spot wants its centre, and how much: wires that pass several layers want most to be straight."""
-    if not neighbours:
-        return spot.x, 0.1
-    weights = [weight * _pull(spot, other) for other, _, _, weight in neighbours]
-    wish = sum(w * (other.x + at - own) for w, (other, at, own, _) in zip(weights, neighbours, strict=True))
-    return wish / sum(weights), sum(weights)
+def _rows(layer: list[_Spot], joints: Callable[[_Spot], list[_Joint]]) -> list[_Row]:
+    """What does not change while a layer is placed; wires that pass several layers want most to be straight."""
+    rows: list[_Row] = []
+    shift, before = 0.0, 0.0
+    for spot in layer:
+        shift += before + spot.width / 2 if before else 0.0
+        wishes = [(other, at - own, weight * _pull(spot, other)) for other, at, own, weight in joints(spot)]
+        rows.append((spot, shift, wishes, sum(weight for _, _, weight in wishes)))
+        before = spot.width / 2 + GAP_X * (1.0 if spot.item >= 0 else 0.5)
+    return rows
 
 
 def _pull(one: _Spot, other: _Spot) -> float:
     return (1.0, 2.0, 8.0)[(one.item < 0) + (other.item < 0)]
 
 
-def _settle(layer: list[_Spot], wish: Callable[[_Spot], tuple[float, float]]) -> None:
+def _settle(rows: list[_Row]) -> None:
     """Least squares under fixed order and gaps: pooled like blocks that push each other apart."""
-    blocks: list[tuple[float, float, list[tuple[_Spot, float]]]] = []
-    shift, before = 0.0, 0.0
-    for spot in layer:
-        shift += before + spot.width / 2 if before else 0.0
-        centre, weight = wish(spot)
-        value, members = centre - shift, [(spot, shift)]
+    blocks: list[tuple[float, float, int]] = []  # where it is, how heavy, its first row
+    for at, (spot, shift, wishes, weight) in enumerate(rows):
+        if weight:
+            value = sum([w * (other.x + offset) for other, offset, w in wishes]) / weight - shift
+        else:
+            value, weight = spot.x - shift, 0.1
+        first = at
         while blocks and blocks[-1][0] >= value:
-            above, heavier, earlier = blocks.pop()
+            above, heavier, first = blocks.pop()
             value = (above * heavier + value * weight) / (heavier + weight)
-            weight, members = heavier + weight, earlier + members
-        blocks.append((value, weight, members))
-        before = spot.width / 2 + GAP_X * (1.0 if spot.item >= 0 else 0.5)
-    for value, _, members in blocks:
-        for spot, offset in members:
-            spot.x = value + offset
+            weight += heavier
+        blocks.append((value, weight, first))
+    ends = [first for _, _, first in blocks[1:]] + [len(rows)]
+    for (value, _, first), end in zip(blocks, ends, strict=False):  # an empty layer has no block
+        for spot, shift, _, _ in rows[first:end]:
+            spot.x = value + shift
 
 
 # -- the result

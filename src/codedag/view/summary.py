@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from codedag.ir import Change, Declined, Report
 
-MOST_DECLINED = 4
+MOST_NAMED = 4  # changes, and things that were declined
+LONG_CHAIN = 4  # operations that are all named
 
 
 def five_lines(report: Report, since_switch: tuple[float, float, float] | None, place: str) -> list[str]:
@@ -23,35 +24,52 @@ def five_lines(report: Report, since_switch: tuple[float, float, float] | None, 
 def _nothing(report: Report) -> str:
     if not report.declined:
         return "no operation with a proven faster variant was seen"
-    return "; ".join(f"{d.what} at {d.where}: {d.reason}" for d in report.declined[:2])
+    return "; ".join(f"{short(d.what)} at {d.where}: {d.reason}" for d in report.declined[:2])
 
 
 def _gain(report: Report, since_switch: tuple[float, float, float] | None) -> str:
     interval = f"[{report.gain_low:.2f} .. {report.gain_high:.2f}]"
     whole = f"{report.gain:.2f}x {interval} over the whole run of {report.optimised_seconds:.1f} s"
-    if since_switch is None:
-        return f"estimated gain: {whole}"
-    middle, low, high = since_switch
-    return f"estimated gain: {middle:.2f}x [{low:.2f} .. {high:.2f}] since the switch, {whole}"
+    if since_switch is not None:
+        middle, low, high = since_switch
+        whole = f"{middle:.2f}x [{low:.2f} .. {high:.2f}] since the switch, {whole}"
+    if report.gain is not None and report.gain < 1:
+        whole += " (too short to pay for observing and checking; the next run begins with what was proven)"
+    return f"estimated gain: {whole}"
 
 
 def _equality(report: Report) -> str:
     verdict = report.verdict
-    if not verdict.identical:
+    if verdict.mismatches:
         return (
             f"results: {verdict.mismatches} of {verdict.checked} checked calls DIFFERED; "
             "the original's results were used and the change was taken back"
         )
+    if not verdict.identical:
+        return f"results within tolerance: {verdict.checked} of {verdict.checked} checked calls ({verdict.how})"
     return f"results identical: {verdict.checked} of {verdict.checked} checked calls bit-equal ({verdict.how})"
 
 
 def _changes(changes: list[Change]) -> str:
-    return "changed: " + "; ".join(f"{c.where} {c.what}, {c.reason}" for c in changes)
+    most = sorted(changes, key=lambda c: (c.seconds or 0.0) - (c.baseline_seconds or 0.0))[:MOST_NAMED]
+    shown = [f"{c.where} {short(c.what)}, {c.reason}" for c in changes if c in most]
+    return "changed: " + "; ".join(shown) + _rest(len(changes) - len(shown))
 
 
 def _declined(declined: list[Declined]) -> str:
     if not declined:
         return "declined: nothing"
-    shown = [f"{d.what} at {d.where}: {d.reason}" for d in declined[:MOST_DECLINED]]
-    rest = f"; and {len(declined) - MOST_DECLINED} more in report.json" if len(declined) > MOST_DECLINED else ""
-    return "declined: " + "; ".join(shown) + rest
+    shown = [f"{short(d.what)} at {d.where}: {d.reason}" for d in declined[:MOST_NAMED]]
+    return "declined: " + "; ".join(shown) + _rest(len(declined) - len(shown))
+
+
+def _rest(count: int) -> str:
+    return f"; and {count} more in report.json" if count > 0 else ""
+
+
+def short(what: str) -> str:
+    """A chain of many operations by its first and its last one; anything else as it is."""
+    steps = what.split(" > ")
+    if len(steps) <= LONG_CHAIN:
+        return what
+    return f"{steps[0]} > ... > {steps[-1].replace(' -> ', f' ({len(steps)} operations) -> ', 1)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -25,6 +26,7 @@ def test_the_cpu_is_found_with_its_peaks():
     assert cpu.stream_bytes_per_second > 1e8
 
 
+@pytest.mark.long
 def test_another_runtime_on_the_same_cores_takes_turns_and_has_measured_links():
     pytest.importorskip("numba")
     machine = inventory(["cpu", "numba"])
@@ -36,6 +38,19 @@ def test_another_runtime_on_the_same_cores_takes_turns_and_has_measured_links():
     assert len(there.converted) == len(there.measured)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(("family", "pu"), [("openvino", "ov:cpu"), ("onnxruntime", "ort:cpu"), ("jax", "jax:cpu")])
+def test_other_runtimes_are_found_where_they_are_installed(family, pu):
+    if importlib.util.find_spec(family) is None:
+        pytest.skip(f"{family} is not installed")
+    machine = inventory([family])
+    assert machine.links == []  # the program's own PU was not asked for
+    assert pu in {each.name for each in machine.pus}, machine.absent
+    assert machine.pu(pu).resource == "host"
+    assert isinstance(machine.absent, list)
+
+
+@pytest.mark.long
 def test_torch_says_which_of_its_devices_are_here():
     pytest.importorskip("torch")
     machine = inventory(["torch"], measure=False)

@@ -129,6 +129,7 @@ def test_a_child_is_followed_to_its_end(tmp_path):
     assert ended.last_words.endswith("last")
     assert ended.seconds > 0
     assert ended.cpu_seconds > 0
+    assert 1 << 20 < ended.peak_nbytes < 1 << 30
 
 
 def test_a_child_that_does_not_end_is_ended_with_its_children(tmp_path):

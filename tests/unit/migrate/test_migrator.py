@@ -535,3 +535,44 @@ def test_loopback_sends_every_call_through_and_into_the_original(toys):
     assert stats["fast"] + stats["checked"] == 40
     assert stats["fast"] > 25
     assert stats["declined"] == {"the original raises here": 1}
+
+
+@pytest.mark.parametrize("part", ["pick", "add_pair", "add", "is_young"])
+def test_no_fault_of_ours_reaches_the_program(toys, monkeypatch, part):
+    from codedag.migrate.choice import Ballot
+
+    def broken(*args):
+        raise RuntimeError("deque mutated during iteration")
+
+    toys.register()
+    monkeypatch.setattr(Ballot, part, broken)
+    with codedag.apply(plan()) as migrator:
+        assert calls(toys, 100) == [3.0] * 100
+        stats = migrator.get_stats()[DOUBLE]
+    assert stats["calls"] == 100
+    assert stats["fast"] + stats["checked"] + sum(stats["declined"].values()) == 100
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    import os
+
+    os.mkfifo(tmp_path / "plan.json")
+    with pytest.raises(BadFile, match="not a regular file"):
+        codedag.apply(tmp_path / "plan.json")
+
+
+def test_an_import_inside_a_proof_does_not_prove_again(toys):
+    from codedag.migrate.patches import _state
+
+    depth = []
+
+    def run(x):
+        depth.append(1)
+        _state.loaded(toys.module)  # as when a substitute imports a part of the library at its first call
+        depth.append(-1)
+        return x + x
+
+    toys.register(run=run)
+    with codedag.apply(plan()):
+        assert stands.is_stand(toys.double)
+    assert max(sum(depth[:n]) for n in range(len(depth) + 1)) == 1

@@ -135,6 +135,25 @@ def test_shape_classes():
     assert len({same, *(shape_class(*other) for other in others)}) == 4
 
 
+def test_shape_classes_of_pictures():
+    image = pytest.importorskip("PIL.Image")
+    small, large = image.new("RGB", (9, 9)), image.new("RGB", (90, 90))
+    assert shape_class((small,), {}) == shape_class((image.new("RGB", (10, 9)),), {}) != shape_class((large,), {})
+    assert shape_class((small.convert("L"),), {}) != shape_class((small,), {})
+
+
+def test_a_class_of_somebodys_own_is_not_asked_for_anything():
+    class Own(numpy.ndarray):
+        dtype = property(lambda self: 1 / 0)
+
+    assert shape_class((numpy.zeros(3).view(Own),), {}) == (Own,)
+
+
+def test_shape_classes_of_tables():
+    table = pytest.importorskip("pandas").Series(range(1000))
+    assert shape_class((table,), {}) != shape_class((table[:10],), {})
+
+
 # ---- words and numbers ----
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from codedag.backends.registry import EXACT, Equivalence
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import substitute as substitute_module
 from codedag.migrate.substitute import FAILURES, Substitute
@@ -46,6 +47,7 @@ class Setting:
     verdict: Any = Yes
     other: Any = field(default_factory=lambda: lambda *args, **keywords: sum(args))
     source: str = "library.total"
+    equivalence: Equivalence = EXACT
 
     def total(self, *args: Any, **keywords: Any) -> Any:
         self.ran.append("original")
@@ -186,3 +188,27 @@ def test_keywords_named_like_ours_reach_the_function(setting, verdict):
     one = setting(verdict=verdict, other=lambda **keywords: keywords)
     one.function = lambda **keywords: keywords
     assert one.variant(one.function, function=1, args=2, self=3) == {"function": 1, "args": 2, "self": 3}
+
+
+def test_a_function_behind_a_library_patch_is_taken_and_compared_with_the_original(setting):
+    from codedag.migrate import stands
+
+    one = setting()
+    stand = stands.make(one.function)
+    stands.native.set_layers(stand, (stands.native.Layer(lambda *args: "patched"),))
+    for _ in range(FIRST):
+        assert one.variant(stand, 1, 2) == 3
+    assert one.ran == ["other", "original"] * FIRST
+    assert (one.trial.checked, one.trial.mismatches) == (FIRST, 0)
+
+
+def test_a_nan_without_a_reason_is_compared_at_once(setting):
+    one = setting(other=lambda *args: float("nan") if args[0] == 9 else sum(args))
+    one.trial.calls = one.trial.checked = FIRST
+    one.trial._due = 10**9
+    assert one.variant(one.function, 1.0, 2.0) == 3.0
+    assert one.trial.checked == FIRST
+    assert one.variant(one.function, 9.0, 2.0) == 11.0
+    assert (one.trial.mismatches, one.trial.active, one.trial.unverified) == (1, False, 1)
+    assert "11.0 is not nan" in one.trial.reason
+    assert one.trial.evidence == "(9.0, 2.0)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from codedag.ir.verdict import No, Yes
-from codedag.migrate.trial import FIRST, FUTILE, KEPT, Trial
+from codedag.migrate.trial import FIRST, FUTILE, KEPT, NOISY, Trial
 
 
 def test_checks_come_first_and_then_at_random_distances():
@@ -70,3 +70,14 @@ def test_declines_end_a_change_only_if_it_hardly_ever_runs():
         waiting.decline("being built", lasting=False)
     assert (often.active, seldom.active, waiting.active) == (True, False, True)
     assert waiting.declined["being built"] == 3 * FUTILE
+
+
+def test_a_busy_machine_does_not_end_a_change_that_is_fast():
+    trial = Trial("x")
+    for number in range(FIRST):  # most calls of the variant are interrupted
+        trial.record(0.002, 0.004 if number % 3 else 0.001, Yes)
+    assert trial.active
+    assert trial.gain() < 1
+    while trial.active:
+        trial.record(0.002, 0.004, Yes)
+    assert len(trial.pairs) == NOISY

@@ -16,8 +16,14 @@ def test_disturbed_batches_do_not_count_where_enough_others_are():
     assert (found.median, found.high, found.rounds, found.clean) == (1.0, 1.0, 26, 6)
 
 
-def test_where_all_were_disturbed_the_faster_half_counts():
-    assert batches([1.0, 2.0, 3.0, 9.0], [False] * 4).figures().high == 2.0
+def test_where_all_were_disturbed_the_fastest_quarter_counts():
+    assert batches([1.0, 2.0, 3.0, 9.0, 4.0, 4.0, 5.0, 5.0], [False] * 8).figures().high == 2.0
+
+
+def test_a_busy_machine_is_waited_for_but_not_for_ever():
+    assert batches([1.0] * 6).figures().tight
+    assert not batches([1.0] * 30, [False] * 30).figures().tight
+    assert batches([1.0] * 40, [False] * 40).figures().tight
 
 
 def test_the_interval_holds_the_median_in_about_95_of_100_cases(seed):

@@ -78,6 +78,7 @@ def test_a_crash_is_a_failed_cell_and_the_others_go_on(plugin, keep, numbers):
     assert made.cells[Variant("cpu")].status == "ok"
 
 
+@pytest.mark.long
 def test_a_hang_is_a_failed_cell(plugin, keep, numbers):
     made, _ = contest(Store(), keep("numpy.cumprod", numbers), answer_seconds=4.0)
     assert named(made, "torch:cpu").status == "failed"
@@ -85,6 +86,7 @@ def test_a_hang_is_a_failed_cell(plugin, keep, numbers):
     assert made.cells[Variant("cpu")].status == "ok"
 
 
+@pytest.mark.long
 def test_a_substitute_that_raises_or_lies_is_a_failed_cell(plugin, keep, numbers):
     store = Store()
     raising, _ = contest(store, keep("numpy.flip", numbers))
@@ -94,6 +96,7 @@ def test_a_substitute_that_raises_or_lies_is_a_failed_cell(plugin, keep, numbers
     assert named(lying, "cpu", "wrong").status == "failed"
 
 
+@pytest.mark.long
 def test_a_call_that_a_guard_declines_is_unsupported(plugin, keep, numbers):
     made, _ = contest(Store(), keep("numpy.argsort", numbers))
     assert (named(made, "torch:cpu").status, named(made, "torch:cpu").reason) == ("unsupported", "only on Sundays")
@@ -107,6 +110,7 @@ def test_a_call_that_changes_the_world_is_not_run_again(keep, numbers, tmp_path)
     assert target.read_text() == "precious"
 
 
+@pytest.mark.long
 def test_what_a_call_writes_is_given_back_before_the_next(keep):
     """Halving in place a few hundred times would end in zeros, which cost another time."""
     made, _ = contest(Store(), keep("operator.imul", np.full(2_000, 3.0), 0.5))
@@ -115,11 +119,27 @@ def test_what_a_call_writes_is_given_back_before_the_next(keep):
     assert cell.facts["writes"]
 
 
+@pytest.mark.long
 def test_reused_buffers_are_measured_where_a_function_takes_them(keep):
     made, _ = contest(Store(), keep("operator.add", np.ones(1 << 20), np.ones(1 << 20)))
     fresh, reused = made.cells[Variant("cpu")], made.cells[Variant("cpu", buffers="reused")]
     assert (fresh.status, reused.status) == ("ok", "ok")
     assert reused.batches.figures().page_faults <= fresh.batches.figures().page_faults
+
+
+@pytest.mark.long
+def test_ctrl_c_ends_the_measuring_and_keeps_what_is_known(plugin, keep, numbers):
+    def told(done, at):
+        if done > 0:
+            raise KeyboardInterrupt
+
+    measuring = profiler(Store())
+    contests = measuring.contests([keep("numpy.sort", numbers), keep("numpy.sort", numbers[:99], line=2)])
+    measuring.run(contests.values(), told)
+    assert measuring.interrupted
+    first, second = contests.values()
+    assert first.cells[Variant("cpu")].status == "ok"
+    assert second.cells[Variant("cpu")].status == "new"
 
 
 # -- the store
@@ -221,6 +241,7 @@ def test_the_table_says_what_is_known_of_each_operation(plugin, spool, keep, num
     assert json.loads(json.dumps(table.pus)) == ["cpu", "torch:cpu"]
 
 
+@pytest.mark.long
 def test_results_that_are_only_near_are_used_when_allowed(plugin, spool, keep, numbers):
     sample = keep("numpy.negative", numbers)
     strict = tabulated(spool, [op(0, "numpy.negative")], [sample])
@@ -231,6 +252,7 @@ def test_results_that_are_only_near_are_used_when_allowed(plugin, spool, keep, n
     assert (lenient.row(0, "torch:cpu").status, lenient.row(0, "torch:cpu").equivalence) == ("ok", "ulp")
 
 
+@pytest.mark.long
 def test_many_shapes_of_one_call_are_predicted_for_their_mean(plugin, spool, keep, numbers):
     sizes = {size: f"float64[{size}]" for size in (1_000, 2_000, 4_000)}
     samples = [keep("numpy.sort", numbers[:size], in_sig=sig) for size, sig in sizes.items()]

@@ -166,8 +166,17 @@ def _plan(plan: Plan, kept: list[int], graph: Graph) -> dict[str, Any]:
         listed = {graph.op_columns.id[row] for row in kept}
         for name in ("placement", "decisions", "schedule", "transfers"):
             made[name] = [one for one in made[name] if one["op"] in listed]
-    made["placement"] = [[one["op"], one["pu"], one["variant"]] for one in made["placement"]]
+    texts: dict[str, int] = {}
+
+    def of(text: str) -> int:
+        return texts.setdefault(text, len(texts))
+
+    made["placement"] = [[one["op"], of(one["pu"]), of(one["variant"])] for one in made["placement"]]
     made["schedule"] = [[one["op"], one["start"], one["end"]] for one in made["schedule"]]
+    made["decisions"] = [
+        [one["op"], of(one["chosen"]), of(one["runner_up"]), of(one["why"])] for one in made["decisions"]
+    ]
+    made["texts"] = list(texts)
     return made
 
 

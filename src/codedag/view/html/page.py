@@ -6,7 +6,6 @@ import base64
 import hashlib
 from functools import cache
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 
 import msgspec
@@ -83,7 +82,7 @@ def _inert(data: str) -> str:
 @cache
 def assets() -> tuple[str, str]:
     """The script and the style of the page."""
-    folder = files("codedag.view.html") / "assets"
+    folder = Path(__file__).parent / "assets"
     parts = [(folder / name).read_text(encoding="utf-8") for name in SCRIPTS]
     return '"use strict";\n' + "".join(parts), (folder / "style.css").read_text(encoding="utf-8")
 

@@ -6,14 +6,16 @@ view, so that one sees where data comes from and goes to without leaving it.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from codedag.ir import Graph
 from codedag.view.fold import Box, Frame, Link, Picture, picture_of
-from codedag.view.labels import box_lines, frame_title, link_tooltip, share_text, short_name
-from codedag.view.layout import Layout, lay_out
+from codedag.view.html.wrap import Wrapped, wrap
+from codedag.view.labels import box_lines, frame_title, share_text, short_name
+from codedag.view.layout import Lane, Layout, Rect, lay_out
 from codedag.view.svg import (
     BOX_HEIGHT,
     box_width,
@@ -31,6 +33,7 @@ from codedag.view.units import Pair, Unit, Units, rolled
 
 MOST_BOXES = 150  # of the detailed view
 FEW_BOXES = 45  # of the view that opens first, and of those that a click opens
+ALL_BOXES = 70  # up to so many, a view that a click opens folds nothing
 MOST_VIEWS = 250
 MOST_NEIGHBOURS = 5
 OUTSIDE_HEIGHT = 34.0
@@ -43,7 +46,8 @@ class _Job:
     found: Units
     title: str
     parent: int
-    most: int
+    most: int = FEW_BOXES
+    opens: bool = True
     arriving: dict[str, dict[int, int]] = field(default_factory=dict)  # name of a neighbour -> unit -> bytes
     leaving: dict[str, dict[int, int]] = field(default_factory=dict)
 
@@ -52,9 +56,9 @@ def views(graph: Graph) -> list[dict[str, Any]]:
     """All views of a graph: the first is the overview, the second (if it shows more) all at once in more boxes."""
     whole = rolled(graph)
     seconds = sum(unit.seconds for unit in whole.units) or 1.0
-    jobs = deque([_Job(whole, "", -1, FEW_BOXES)])
+    jobs = deque([_Job(whole, "", -1)])
     if len(whole.units) > FEW_BOXES:
-        jobs.append(_Job(whole, "", -1, MOST_BOXES))
+        jobs.append(_Job(whole, "", -1, MOST_BOXES, opens=False))
     made: list[dict[str, Any]] = []
     number = len(jobs)
     while jobs:
@@ -62,7 +66,7 @@ def views(graph: Graph) -> list[dict[str, Any]]:
         shown, outside = _shown(graph, job)
         opens: dict[Box, int] = {}
         for box in shown.boxes:
-            if len(box.units) > 1 and number < MOST_VIEWS:
+            if len(box.units) > 1 and number < MOST_VIEWS and job.opens:
                 opens[box] = number
                 jobs.append(_inside(job, shown, box, len(made)))
                 number += 1
@@ -138,7 +142,8 @@ def _inside(job: _Job, shown: Picture, box: Box, parent: int) -> _Job:
         {(new[s], new[d]): size for (s, d), size in job.found.anti.items() if s in new and d in new},
         {(new[s], new[d]) for s, d in job.found.later if s in new and d in new},
     )
-    inner = _Job(found, box.name or f"{box.templates:,} small operations", parent, FEW_BOXES)
+    most = ALL_BOXES if len(units) <= ALL_BOXES else FEW_BOXES
+    inner = _Job(found, box.name or f"{box.templates:,} small operations", parent, most)
     _neighbours(job, shown, new, inner)
     return inner
 
@@ -202,6 +207,7 @@ def _view(
         lambda frame: heading_width(titles[frame]),
         weight_of,
     )
+    wrapped = wrap(layout)
     return {
         "title": job.title,
         "parent": job.parent,
@@ -209,43 +215,74 @@ def _view(
         "seconds": sum(box.seconds for box in shown.boxes),
         "share": share_text(sum(box.seconds for box in shown.boxes) / seconds),
         "operations": sum(box.templates for box in shown.boxes),
-        "width": round(layout.width),
-        "height": round(layout.height),
-        "frames": [
-            [*_rounded(rect), cut(titles[frame], 6.8, rect.width - 16), "/".join(frame.path), len(frame.path)]
-            for frame, rect in layout.frames
-        ],
-        "boxes": _boxes(graph, shown, layout, lines, opens, outside),
-        "links": _drawn_links(shown, layout),
-        "sizes": [[round(room.x + 1, 1), round(room.y + 9, 1), words] for room, words in size_labels(shown, layout)],
+        "width": round(wrapped.width),
+        "height": round(wrapped.height),
+        "frames": _frames(layout, wrapped, titles),
+        "boxes": _boxes(graph, shown, wrapped, lines, opens, outside),
+        "links": _drawn_links(shown, wrapped),
+        "sizes": _sizes(shown, layout, wrapped),
     }
 
 
-def _rounded(rect: Any) -> list[float]:
-    return [round(rect.x, 1), round(rect.y, 1), round(rect.width, 1), round(rect.height, 1)]
+def _frames(layout: Layout, wrapped: Wrapped, titles: dict[Frame, str]) -> list[list[Any]]:
+    """The frames; of those that go on together in another column, the innermost names them all."""
+    found: list[list[Any]] = []
+    for at, rect, first in wrapped.frames:
+        frame = layout.frames[at][0]
+        words = titles[frame] if first else f"{' / '.join(frame.path)} (goes on)"
+        if not first:
+            inner = [r for n, r, f in wrapped.frames if not f and r.y == rect.y and _is_inside(r, rect) and n != at]
+            words = "" if inner else words
+        found.append([*_rounded(rect), cut(words, 6.8, rect.width - 16), "/".join(frame.path), len(frame.path)])
+    return found
+
+
+def _is_inside(one: Rect, other: Rect) -> bool:
+    return other.x <= one.x and one.x + one.width <= other.x + other.width
+
+
+def _sizes(shown: Picture, layout: Layout, wrapped: Wrapped) -> list[list[Any]]:
+    """The bytes at the arrows, moved with the column that they are in."""
+    return [
+        [round(room.x + 1), round(room.y + 9), words]
+        for room, words in size_labels(shown, Layout(wrapped.boxes, [], _longest(wrapped), 0.0, 0.0))
+    ]
+
+
+def _longest(wrapped: Wrapped) -> dict[int, list[Lane]]:
+    """Of each route the stretch with most room for a label."""
+    return {link: max(parts, key=lambda lanes: lanes[-1][2] - lanes[0][1]) for link, parts in wrapped.routes.items()}
+
+
+def _rounded(rect: Rect) -> list[int]:
+    return [round(rect.x), round(rect.y), round(rect.width), round(rect.height)]
 
 
 def _boxes(
-    graph: Graph,
-    shown: Picture,
-    layout: Layout,
-    lines: dict[Box, list[str]],
-    opens: dict[Box, int],
-    outside: set[Box],
-) -> list[dict[str, Any]]:
+    graph: Graph, shown: Picture, layout: Wrapped, lines: dict[Box, list[str]], opens: dict[Box, int], outside: set[Box]
+) -> list[list[Any]]:
+    """Place, words, kind, seconds, operations, view that it opens, rows: lists, since there are thousands of boxes."""
     found = []
     for box, rect in zip(shown.boxes, layout.boxes, strict=True):
         words = [
             cut_front(lines[box][0], 7.3, rect.width - 14),
             *(cut(line, 5.9, rect.width - 12) for line in lines[box][1:]),
         ]
-        one: dict[str, Any] = {"at": _rounded(rect), "words": words, "kind": "outside" if box in outside else box.kind}
-        if box not in outside:
-            one |= {"name": box.name, "seconds": box.seconds, "operations": box.templates, "opens": opens.get(box, -1)}
-            one["rows"] = _rows(box)
+        kind: str = "outside" if box in outside else box.kind
         if box.kind == "place" and graph.op_columns.kind[box.units[0].row] == "source":
-            one["kind"] = "source"
-        found.append(one)
+            kind = "source"
+        view = opens.get(box, -1)
+        found.append(
+            [
+                _rounded(rect),
+                words,
+                kind,
+                float(f"{box.seconds:.6g}"),
+                box.templates,
+                view,
+                [] if view >= 0 else _rows(box),
+            ]
+        )
     return found
 
 
@@ -255,14 +292,50 @@ def _rows(box: Box, most: int = 60) -> list[int]:
     return [row for unit in ranked for row in unit.rows][:most]
 
 
-def _drawn_links(shown: Picture, layout: Layout) -> list[list[Any]]:
+def _drawn_links(shown: Picture, wrapped: Wrapped) -> list[list[Any]]:
+    """Path, head, kind, width, bytes, source and target of each link."""
     found = []
     for at, link in enumerate(shown.links):
         wide = thickness(link)
         if link.source == link.target:
-            path, head = loop_path(layout.boxes[link.source])
+            path, head = loop_path(wrapped.boxes[link.source])
         else:
-            path, head = route_path(layout.routes[at], link.source > link.target, wide)
-        words = link_tooltip(shown, link)
-        found.append([path, head, link.kind, round(wide, 1), words, link.source, link.target])
+            path, head = _whole_path(wrapped, at, link.source > link.target, wide)
+        short = [_NUMBER.sub(_short, part) for part in (path, head)]
+        found.append([*short, link.kind[0], round(wide, 1), link.nbytes, link.source, link.target])
     return found
+
+
+_NUMBER = re.compile(r"-?\d+\.\d")
+
+
+def _short(number: re.Match[str]) -> str:
+    """A number of a path as a whole one: half a pixel is not seen, and there are many paths."""
+    return f"{float(number[0]):.0f}"
+
+
+def _whole_path(wrapped: Wrapped, link: int, upwards: bool, wide: float) -> tuple[str, str]:
+    """The path of a link through all columns; the head of the arrow is where it ends."""
+    drawn = [route_path(lanes, upwards, wide) for lanes in wrapped.routes[link]]
+    ways = [_bent(points) for points in wrapped.ways.get(link, [])]
+    heads = [head for _, head in drawn]
+    # A stretch that is cut has no head there, and reaches the cut.
+    pieces = [route_path(lanes, upwards, -4.5)[0] for lanes in wrapped.routes[link]]
+    keep = 0 if upwards else len(drawn) - 1
+    pieces[keep] = drawn[keep][0]
+    return "".join(pieces + ways), heads[keep]
+
+
+def _bent(points: list[tuple[float, float]], radius: float = 6.0) -> str:
+    """A way with right angles, whose corners are round."""
+    parts = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
+    for before, at, after in zip(points, points[1:], points[2:], strict=False):
+        one, two = _towards(at, before, radius), _towards(at, after, radius)
+        parts.append(f"L{one[0]:.1f} {one[1]:.1f}Q{at[0]:.1f} {at[1]:.1f} {two[0]:.1f} {two[1]:.1f}")
+    return "".join([*parts, f"L{points[-1][0]:.1f} {points[-1][1]:.1f}"])
+
+
+def _towards(here: tuple[float, float], there: tuple[float, float], most: float) -> tuple[float, float]:
+    length = abs(there[0] - here[0]) + abs(there[1] - here[1])
+    part = min(most, length / 2) / length if length else 0.0
+    return here[0] + (there[0] - here[0]) * part, here[1] + (there[1] - here[1]) * part

@@ -73,7 +73,7 @@ function graphTools(refresh) {
     el("input", { type: "search", placeholder: "search operations, functions, files", "aria-label": "search", value: LOOK.search,
       oninput: (event) => { LOOK.search = event.target.value; markHits(); listHits(refresh); } }),
     el("span.group", { role: "group", "aria-label": "size" }, el("button", { type: "button", onclick: () => zoomBy(1.25), "aria-label": "larger" }, "+"),
-      el("button", { type: "button", onclick: () => zoomBy(0.8), "aria-label": "smaller" }, "−"), el("button", { type: "button", onclick: () => fit(true) }, "fit")));
+      el("button", { type: "button", onclick: () => zoomBy(0.8), "aria-label": "smaller" }, "−"), el("button", { type: "button", onclick: () => fit("all") }, "fit")));
 }
 
 function graphLegend() {
@@ -86,10 +86,16 @@ function graphLegend() {
     first = ["runs as:", [...kinds].map(([words, colour]) => el("span", null, el("i", { style: `background:${colour}` }), words))];
   }
   return el("div.legend", null, first, line("flow", "data (wider: more bytes)"), line("anti", "order only"), line("carried", "to a later iteration or call"),
-    el("span", null, el("i", { style: "border-style:dashed;border-width:2px" }), "folded: click to open"), DATA.views[LOOK.view].notes.map((note) => el("span", null, note)));
+    el("span", null, el("i", { style: "border-style:dashed;border-width:2px" }), LOOK.view === 1 && DATA.views[1].parent < 0 ? "folded (opens in the overview)" : "folded: click to open"), DATA.views[LOOK.view].notes.map((note) => el("span", null, note)));
 }
 
 function open(at, refresh) { Object.assign(LOOK, { view: at, chosen: null, zoom: 0 }); refresh(); }
+
+const LINKS = { f: "flow", a: "anti", c: "carried" };
+function linkTitle(view, kind, nbytes, source, target) {
+  const ends = `${view.boxes[source].words[0]} → ${view.boxes[target].words[0]}`;
+  return kind === "flow" ? `${ends}: ${sizeText(nbytes)}` : kind === "anti" ? `${ends}: must not write before the other has read` : `${ends}: feeds a later iteration, or a later run of that code`;
+}
 
 let VIEW = null; // what is on the screen now
 
@@ -100,7 +106,7 @@ function drawView(canvas, aside, refresh) {
   const layer = draw("g");
   for (const [x, y, width, height, words, path, depth] of view.frames)
     layer.append(draw("g", null, draw("title", null, path), draw("rect", { x, y, width, height, rx: 7, fill: `var(--frame${depth % 2})`, stroke: "var(--frame-line)" })));
-  const links = view.links.map(([path, head, kind, wide, words, source, target]) => draw(`g.l.${kind}`, null, draw("title", null, words),
+  const links = view.links.map(([path, head, letter, wide, nbytes, source, target]) => [path, head, LINKS[letter], wide, linkTitle(view, LINKS[letter], nbytes, source, target)]).map(([path, head, kind, wide, words]) => draw(`g.l.${kind}`, null, draw("title", null, words),
     draw("path.line", { d: path, "stroke-width": wide, "stroke-opacity": kind === "flow" ? 0.75 : 1 }), draw("path.head", { d: head })));
   layer.append(...links);
   for (const [x, y, , , words] of view.frames) layer.append(draw("text.f", { x: x + 10, y: y + 17 }, words));
@@ -126,7 +132,10 @@ function drawView(canvas, aside, refresh) {
 function drawBox(box, known, totals, act, at) {
   const [x, y, width, height] = box.at, folded = box.opens >= 0;
   const words = [...box.words];
-  if (LOOK.after && box.kind === "place" && known.ops.length) words[1] = `${timeText(known.after)} after · ${timeText(box.seconds)} before`;
+  if (LOOK.after && box.kind === "place" && known.ops.length) {
+    const same = Math.abs(known.after - box.seconds) <= 1e-3 * box.seconds;
+    if (!same) words[1] = `${timeText(box.seconds)} → ${known.after ? timeText(known.after) : "in one"}`;
+  }
   const kinds = [folded || box.kind === "small" ? "folded" : "", box.kind === "outside" ? "outside" : ""].filter(Boolean);
   const label = `${words.join(", ")}${folded ? ", folded: opens" : ""}`;
   return draw(["g", "b", ...kinds].join("."), { tabindex: 0, role: "button", "aria-label": label, "data-box": at,
@@ -142,7 +151,7 @@ function drawBox(box, known, totals, act, at) {
 function boxTitle(box, known) {
   if (box.kind === "outside") return `${box.words[0]}: outside this box`;
   const lines = known.ops.slice(0, 10).map((op) => `${timeText(op.own)}  ${op.name}  ${op.file}:${op.line}`);
-  const head = box.opens >= 0 ? `${box.words[0]}: ${many(box.operations, "operation")}, ${timeText(box.seconds)}; click to open` : box.name;
+  const head = box.opens >= 0 ? `${box.words[0]}: ${many(box.operations, "operation")}, ${timeText(box.seconds)}; click to open` : box.words[0];
   return [head, ...lines].join("\n");
 }
 
@@ -157,12 +166,14 @@ function choose() {
 
 function hotList(view) {
   const hot = view.boxes.map((box, at) => [box, at]).filter(([box]) => box.kind !== "outside" && box.seconds > 0).sort((a, b) => b[0].seconds - a[0].seconds).slice(0, 12);
-  return [el("h3", null, "Hottest boxes here"), bars(hot.map(([box]) => ({ label: box.words[0], value: box.seconds, words: timeText(box.seconds), colour: "var(--heat3)" })))];
+  return [el("h3", null, "Hottest boxes here"), bars(hot.map(([box]) => ({ label: box.words[0], title: box.words[0], value: box.seconds, words: timeText(box.seconds), colour: "var(--heat3)" })))];
 }
 
 function boxDetails(box, known) {
   const op = known.ops[0];
   if (!op) return [el("h2", null, box.words[0]), el("p", null, `${many(box.operations, "operation")}, ${timeText(box.seconds)}. There are too many operations in this run to list these one by one.`)];
+  if (box.kind === "function" || box.kind === "small") return [el("h2", null, box.words[0]), el("p", null, `${many(box.operations, "operation")}, ${timeText(box.seconds)}; the overview opens it. The hottest in it:`),
+    el("ul", null, known.ops.slice().sort((a, b) => b.own - a.own).slice(0, 20).map((one) => el("li", null, opLink(one), ` ${timeText(one.own)}`)))];
   const calls = known.ops.reduce((sum, one) => sum + one.calls, 0), own = known.ops.reduce((sum, one) => sum + one.own, 0);
   return [el("h2.mono", null, op.name), facts([["where", `${op.file}:${op.line}`], ["in", op.context], ["kind", op.kind], ["calls", numberText(calls)],
     ["own time", `${timeText(own)} (${shareText(own / (DATA.whole.seconds || 1))})`], ["each", timeText(own / Math.max(calls, 1))],
@@ -214,9 +225,10 @@ function fit(anew) {
   const { width, height } = VIEW.svg.getBoundingClientRect(), view = VIEW.view;
   if (!width) return;
   const all = Math.min((width - 30) / view.width, (height - 30) / view.height);
-  // A picture that would be too small to read starts at its top at a size that is.
-  LOOK.zoom = Math.min(1.15, Math.max(all, Math.min(0.62, (width - 30) / view.width), 0.3));
+  // A picture that would be too small to read starts at its top at a size that is; the button and "0" show all of it.
+  LOOK.zoom = Math.min(1.15, all >= 0.6 || anew === "all" ? Math.max(all, 0.04) : 0.76);
   LOOK.x = Math.max(15, (width - view.width * LOOK.zoom) / 2);
+  if (view.width * LOOK.zoom > width - 30) LOOK.x = Math.min(15, width / 2 - middleOf(view) * LOOK.zoom);
   LOOK.y = Math.max(15, (height - view.height * LOOK.zoom) / 2);
   if (LOOK.chosen !== null && view.boxes[LOOK.chosen] && all < LOOK.zoom) {
     const [x, y, w, h] = view.boxes[LOOK.chosen].at;
@@ -224,6 +236,12 @@ function fit(anew) {
     LOOK.y = height / 2 - (y + h / 2) * LOOK.zoom;
   }
   place();
+}
+
+// Where the boxes at the top are: a picture that is wider than the screen begins there.
+function middleOf(view) {
+  const first = view.boxes.filter((box) => box.at[1] < 300), some = first.length ? first : view.boxes;
+  return some.reduce((sum, box) => sum + box.at[0] + box.at[2] / 2, 0) / some.length;
 }
 
 function zoomBy(factor, x, y) {
@@ -258,7 +276,7 @@ function moving(svg) {
     if (step) { LOOK.x += step[0]; LOOK.y += step[1]; place(); event.preventDefault(); }
     else if (event.key === "+" || event.key === "=") zoomBy(1.25);
     else if (event.key === "-") zoomBy(0.8);
-    else if (event.key === "0") fit(true);
+    else if (event.key === "0") fit("all");
     else if ((event.key === "Escape" || event.key === "Backspace") && VIEW.view.parent >= 0) open(VIEW.view.parent, VIEW.refresh);
   });
 }

@@ -16,7 +16,7 @@ function boundBy(op) {
 
 function bestOf(op) {
   const move = movesOf().get(op.id);
-  if (move) return { best: { pu: (PLACED.get(op.id) || {}).pu || "cpu", variant: `${move.variant || move.kind} (${move.kind})` }, gain: move.seconds ? move.baseline_seconds / move.seconds : null, sure: "proven in use" };
+  if (move) return { best: { pu: (PLACED.get(op.id) || {}).pu || "cpu", variant: `${move.variant || move.kind} (${move.kind})` }, gain: move.gain_low === undefined ? null : (move.gain_low + move.gain_high) / 2, sure: "measured in use" };
   const ok = (COSTS.get(op.id) || []).filter((one) => one.status === "ok");
   const base = ok.find((one) => asWritten(one.pu, one.variant));
   const best = ok.slice().sort((a, b) => a.seconds - b.seconds)[0];

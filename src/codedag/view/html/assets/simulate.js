@@ -4,7 +4,7 @@
 // What does not change with a choice: units, links, operations with their producers and an order that respects them.
 function instanceOf(data) {
   const machine = data.machine || { pus: [], links: [] };
-  const plan = data.plan, starts = new Map(plan.schedule.map(([op, start, end]) => [op, [start, end]]));
+  const plan = data.plan, starts = new Map(plan.schedule.map(([op, start, end], listed) => [op, [start, end, listed]]));
   const pus = new Map(machine.pus.map((pu) => [pu.name, { launch: pu.launch_seconds, turn: pu.resource == null ? `pu ${pu.name}` : `resource ${pu.resource}` }]));
   for (const [, pu] of plan.placement) if (!pus.has(pu)) pus.set(pu, { launch: 0, turn: `pu ${pu}` });
   const links = new Map();
@@ -12,8 +12,8 @@ function instanceOf(data) {
     turn: link.shared == null ? `link ${link.src}>${link.dst}` : `shared ${link.shared}` });
   const ops = new Map();
   for (const [op, pu] of plan.placement) if (starts.has(op)) {
-    const [start, end] = starts.get(op);
-    ops.set(op, { op, pu, start, end, seconds: end - start, nbytes: data.nbytes.get(op) || 0, scratch: data.scratch.get(op) || 0, producers: [], before: [], readers: [], place: 0 });
+    const [start, end, listed] = starts.get(op);
+    ops.set(op, { op, pu, start, end, listed, seconds: end - start, nbytes: data.nbytes.get(op) || 0, scratch: data.scratch.get(op) || 0, producers: [], before: [], readers: [], place: 0 });
   }
   for (const [src, dst, flow] of data.edges) if (ops.has(src) && ops.has(dst) && src !== dst) {
     (flow ? ops.get(dst).producers : ops.get(dst).before).push(src);
@@ -23,9 +23,10 @@ function instanceOf(data) {
   return { pus, links, ops, transfers: plan.transfers };
 }
 
-// Numbers the operations in an order that respects the edges, by start and then by id where it may.
+// Numbers the operations in an order that respects the edges: by start and end, and as they are listed where these are
+// the same, since what takes no time may come before or after.
 function orderPlaces(ops) {
-  const waiting = new Map(), ready = new Heap((a, b) => a.start - b.start || a.op - b.op);
+  const waiting = new Map(), ready = new Heap((a, b) => a.start - b.start || a.end - b.end || a.listed - b.listed);
   for (const one of ops.values()) {
     waiting.set(one.op, one.producers.length + one.before.length);
     if (!waiting.get(one.op)) ready.push(one);
@@ -68,7 +69,9 @@ class Heap {
   }
 }
 
-// The copies that a placement needs: those of the plan that still serve, and the cheapest ways for the rest.
+// The copies that a placement needs. A value whose producer and readers are where the plan has them keeps its copies;
+// any other is copied anew, the cheapest way, as soon as the plan has it. So everything that is needed comes before what
+// needs it in the order of planned times, and no order can lock itself.
 function copiesFor(instance, placed) {
   const found = [], planned = new Map();
   for (const one of instance.transfers) {
@@ -76,35 +79,24 @@ function copiesFor(instance, placed) {
     planned.get(one.op).push(one);
   }
   for (const one of instance.ops.values()) {
-    const home = placed.get(one.op).pu, needed = new Set();
-    for (const reader of one.readers)
-      if (instance.ops.get(reader).producers.includes(one.op) && placed.get(reader).pu !== home) needed.add(placed.get(reader).pu);
-    if (!needed.size) continue;
-    const holds = new Map([[home, 0]]), own = [];
-    const kept = home === one.pu ? (planned.get(one.op) || []).slice().sort((a, b) => a.start - b.start) : [];
-    const serves = relays(kept, needed);
-    for (const copy of kept) if (serves.has(copy.dst) && holds.has(copy.src) && !holds.has(copy.dst)) {
-      holds.set(copy.dst, holds.get(copy.src) + 1);
-      own.push({ op: one.op, src: copy.src, dst: copy.dst, time: copy.start, place: one.place, depth: holds.get(copy.dst) });
-    }
-    for (const pu of [...needed].sort()) if (!holds.has(pu)) {
-      const way = cheapestWay(instance, holds, pu, one.nbytes);
-      if (!way) return { error: `there is no link that brings the result of op ${one.op} from ${home} to ${pu}` };
-      for (const [src, dst] of way) {
-        holds.set(dst, holds.get(src) + 1);
-        own.push({ op: one.op, src, dst, time: one.end, place: one.place, depth: holds.get(dst) });
+    const home = placed.get(one.op).pu, readers = one.readers.filter((reader) => instance.ops.get(reader).producers.includes(one.op));
+    const depth = new Map([[home, 0]]), add = (src, dst, time, until) => {
+      depth.set(dst, depth.get(src) + 1);
+      found.push({ op: one.op, src, dst, time, until, place: one.place, depth: depth.get(dst) });
+    };
+    if (home === one.pu && readers.every((reader) => placed.get(reader).pu === instance.ops.get(reader).pu)) {
+      for (const copy of (planned.get(one.op) || []).slice().sort((a, b) => a.start - b.start || a.end - b.end)) {
+        if (!depth.has(copy.src)) return { error: `the plan copies the result of op ${one.op} from ${copy.src}, where it is not` };
+        add(copy.src, copy.dst, copy.start, copy.end);
       }
     }
-    found.push(...own);
+    for (const pu of [...new Set(readers.map((reader) => placed.get(reader).pu))].sort()) if (!depth.has(pu)) {
+      const way = cheapestWay(instance, depth, pu, one.nbytes);
+      if (!way) return { error: `there is no link that brings the result of op ${one.op} from ${home} to ${pu}` };
+      for (const [src, dst] of way) add(src, dst, one.end, one.end);
+    }
   }
   return { copies: found };
-}
-
-// The places that copies must pass to reach what is needed.
-function relays(kept, needed) {
-  const from = new Map(kept.map((copy) => [copy.dst, copy.src])), serves = new Set();
-  for (let pu of needed) for (; from.has(pu) && !serves.has(pu); pu = from.get(pu)) serves.add(pu);
-  return serves;
 }
 
 function cheapestWay(instance, holds, target, nbytes) {
@@ -136,7 +128,7 @@ function simulate(instance, choice) {
   const items = [], holder = new Map();
   for (const one of instance.ops.values()) {
     const item = { op: one.op, pu: placed.get(one.op).pu, seconds: placed.get(one.op).seconds, turn: instance.pus.get(placed.get(one.op).pu).turn,
-      time: one.start, place: one.place, depth: 0, needs: [], then: [] };
+      time: one.start, until: one.end, place: one.place, depth: 0, needs: [], then: [] };
     items.push(item);
     holder.set(`${one.op}@${item.pu}`, item);
   }
@@ -160,7 +152,7 @@ function simulate(instance, choice) {
 
 function timed(items) {
   const waiting = new Map(items.map((item) => [item, item.needs.length]));
-  const ready = new Heap((a, b) => a.time - b.time || a.place - b.place || a.depth - b.depth || (a.dst < b.dst ? -1 : 1));
+  const ready = new Heap((a, b) => a.time - b.time || a.until - b.until || a.place - b.place || a.depth - b.depth || (a.dst < b.dst ? -1 : 1));
   const last = new Map(), done = [];
   for (const item of items) if (!item.needs.length) ready.push(item);
   for (let item; (item = ready.pop());) {

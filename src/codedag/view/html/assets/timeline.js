@@ -15,7 +15,7 @@ function planInstance() {
 
 // A chart of lanes with bars; wheel or buttons zoom into time, drag moves.
 function lanesChart(lanes, end, options) {
-  const left = 190, rowHeight = 19, state = { from: 0, to: end || 1 };
+  const left = 190, rowHeight = 19, begin = options.begin || 0, state = { from: begin, to: end || 1 };
   const rows = lanes.reduce((sum, lane) => sum + lane.rows, 0);
   const height = 30 + rows * rowHeight + lanes.length * 10;
   const svg = draw("svg.chart", { height, tabindex: 0, role: "img", "aria-label": options.label });
@@ -44,12 +44,12 @@ function lanesChart(lanes, end, options) {
     svg.replaceChildren(...parts);
   }
   function zoom(factor, middle) {
-    const at = middle === undefined ? (state.from + state.to) / 2 : middle, span = Math.min((state.to - state.from) / factor, end);
-    state.from = Math.max(0, Math.min(at - (at - state.from) / factor, end - span));
+    const at = middle === undefined ? (state.from + state.to) / 2 : middle, span = Math.min((state.to - state.from) / factor, end - begin);
+    state.from = Math.max(begin, Math.min(at - (at - state.from) / factor, end - span));
     state.to = state.from + span;
     paint();
   }
-  function slide(part) { const by = part * (state.to - state.from), step = Math.max(-state.from, Math.min(by, end - state.to)); state.from += step; state.to += step; paint(); }
+  function slide(part) { const by = part * (state.to - state.from), step = Math.max(begin - state.from, Math.min(by, end - state.to)); state.from += step; state.to += step; paint(); }
   const timeAt = (event) => state.from + (event.clientX - svg.getBoundingClientRect().left - left) / Math.max(holder.clientWidth - left - 40, 1) * (state.to - state.from);
   svg.addEventListener("wheel", (event) => { if (event.ctrlKey || event.shiftKey) { event.preventDefault(); zoom(Math.exp(-(event.deltaY || event.deltaX) / 300), timeAt(event)); } }, { passive: false });
   svg.addEventListener("dblclick", (event) => zoom(3, timeAt(event)));
@@ -95,8 +95,15 @@ function measuredCard() {
     lanes[lane].items.push({ start, end, row: depth, label: name, colour: op && !works(op) ? "var(--plain)" : nameHue(name),
       title: `${op ? op.name : name}\n${op ? `${op.file}:${op.line}` : ""}\n${timeText(end - start)} from ${timeText(start)}\nout ${sizeText(nbytes)}` });
   }
-  return card("w12", "Measured: calls on threads and processes", lanesChart(lanes.filter((lane) => lane.items.length), events.seconds, { label: "measured timeline", marks: events.marks }),
-    el("p.soft.small", null, `${numberText(events.shown)} of ${numberText(events.seen)} calls are drawn: the first of each operation and the longest. Calls inside calls are drawn below them; your own functions are plain.`,
+  for (const lane of lanes) {
+    const least = Math.min(...lane.items.map((one) => one.row));
+    for (const one of lane.items) one.row -= least;
+    lane.rows -= least;
+  }
+  const times = [...events.calls.flatMap((call) => [call[2], call[3]]), ...events.marks.map((mark) => mark.seconds)];
+  const first = Math.min(...times), last = Math.max(...times), idle = first > 0.05 * last;
+  return card("w12", "Measured: calls on threads and processes", lanesChart(lanes.filter((lane) => lane.items.length), last + 0.02 * (last - first), { begin: Math.max(0, first - 0.02 * (last - first)), label: "measured timeline", marks: events.marks }),
+    el("p.soft.small", null, `${numberText(events.shown)} of ${numberText(events.seen)} calls are drawn: the first of each operation and the longest. Calls inside calls are drawn below them; your own functions are plain.${idle ? ` Before ${timeText(first)} the program was starting and loading libraries.` : ""}`,
       DATA.run && DATA.run.command === "run" ? " Under codedag run an operation is observed only until it has been seen often enough; after that it runs unobserved." : ""));
 }
 

@@ -1,0 +1,125 @@
+"""Runs other projects' own test-suites plain and under an EXACT plan, and compares which tests fail.
+
+python bench/suites.py librosa=DIR albumentations=DIR [--files tests/test_filters.py ...] [-o RESULTS.json]
+
+DIR is a checkout of the tag of the installed version; `import NAME` is the installed one.  The plan names every
+registered exact substitution; what becomes of the calls is printed: intercepted, answered by a substitute, compared.
+A file that is named runs alone; without names all files of DIR/tests do.  Exits with 1 if a test fails under the plan
+that passes without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+from codedag.backends.registry import EXACT, all_substitutions
+
+OUTCOMES = ("failure", "error")
+
+
+def plan() -> dict[str, Any]:
+    """The plan that asks for every exact substitution on the CPU."""
+    exact = [one for one in all_substitutions() if one.equivalence is EXACT and one.pu == "cpu"]
+    return {"context_device_map": {one.source: "cpu" for one in exact}}
+
+
+def run(folder: Path, files: list[str], scratch: Path, options: list[str]) -> dict[str, str]:
+    """The outcome of every test: passed, skipped, failure or error."""
+    report = scratch / "junit.xml"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "codedag.plugins.pytest_plan"]
+    command += [
+        "-o",
+        "addopts=",
+        "-o",
+        "filterwarnings=default",
+        f"--junitxml={report}",
+        "--continue-on-collection-errors",
+    ]
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    done = subprocess.run([*command, *options, *files], cwd=folder, capture_output=True, text=True, env=environment)
+    if not report.exists():
+        sys.exit(done.stdout[-3000:] + done.stderr[-3000:])
+    return outcomes(report)
+
+
+def outcomes(report: Path) -> dict[str, str]:
+    found = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        kinds = [child.tag for child in case if child.tag in (*OUTCOMES, "skipped")]
+        found[f"{case.get('classname')}::{case.get('name')}"] = kinds[0] if kinds else "passed"
+    return found
+
+
+def failing(found: dict[str, str]) -> set[str]:
+    return {name for name, outcome in found.items() if outcome in OUTCOMES}
+
+
+def compare(name: str, folder: Path, files: list[str]) -> dict[str, Any]:
+    """What fails plain and under the plan, and what became of the calls."""
+    with tempfile.TemporaryDirectory() as made:
+        scratch = Path(made)
+        (scratch / "plan.json").write_text(json.dumps(plan()))
+        options = ["--codedag-plan", str(scratch / "plan.json"), "--codedag-stats", str(scratch / "stats.json")]
+        before = run(folder, files, scratch, [])
+        under = run(folder, files, scratch, options)
+        stats = json.loads((scratch / "stats.json").read_text())
+    functions = {source: one for source, one in stats["functions"].items() if one["calls"]}
+    return {
+        "suite": name,
+        "version": importlib.metadata.version(name),
+        "files": files,
+        "tests": len(before),
+        "passed": sum(outcome == "passed" for outcome in before.values()),
+        "failing": sorted(failing(before)),
+        "new_failures": sorted(failing(under) - failing(before)),
+        "no_longer_failing": sorted(failing(before) - failing(under)),
+        "verdict": stats["verdict"],
+        "functions": functions,
+    }
+
+
+def shown(result: dict[str, Any]) -> str:
+    calls, fast, checked = (
+        sum(one[key] for one in result["functions"].values()) for key in ("calls", "fast", "checked")
+    )
+    share = (fast + checked) / calls if calls else 0.0
+    lines = [
+        f"{result['suite']} {result['version']}: {result['tests']} tests, {result['passed']} pass, "
+        f"{len(result['failing'])} fail plain; new failures under the plan: {len(result['new_failures'])}, "
+        f"no longer failing: {len(result['no_longer_failing'])}",
+        f"  {calls} calls intercepted, {fast} answered by a substitute alone and {checked} beside the original "
+        f"({share:.0%} together), {result['verdict']['mismatches']} different",
+    ]
+    for source, one in sorted(result["functions"].items(), key=lambda item: -item[1]["calls"]):
+        reasons = "; ".join(f"{count} {reason}" for reason, count in list(one["declined"].items())[:2])
+        lines.append(f"  {source}: {one['calls']} calls, {one['fast']} fast, {one['checked']} checked; {reasons}")
+    return "\n".join([*lines, *(f"  NEW FAILURE {name}" for name in result["new_failures"])])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("suites", nargs="+", metavar="NAME=DIR")
+    parser.add_argument("--files", nargs="*", default=["tests"])
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args()
+    results = []
+    for suite in options.suites:
+        name, _, folder = suite.partition("=")
+        results.append(compare(name, Path(folder).resolve(), options.files))
+        print(shown(results[-1]), flush=True)
+    if options.output:
+        options.output.write_text(json.dumps(results, indent=1) + "\n")
+    sys.exit(any(result["new_failures"] for result in results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""Substitutes for calls that libraries make themselves, inside calls of the program that take much of the time.
+
+The rewriter sees the program's own calls.  Where such a call spends the time in a library, functions that this library
+calls and that have a proven substitute are replaced by library patches, each on trial, and put back at the end.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from codedag.autopilot.applied import Applied, Refused
+from codedag.backends.registry import all_substitutions, find
+from codedag.ir.verdict import No
+from codedag.migrate.patches import Patch, Patches
+from codedag.migrate.usable import may_run
+from codedag.trace.recorder import Template, shown_path
+
+if TYPE_CHECKING:
+    from codedag.autopilot.pilot import Pilot
+
+HOT = 0.05  # share of the observed time from which a call is looked into
+FEW = 6  # calls after which its share is believed
+#: Libraries whose functions are called from everywhere: replacing them would change what other calls are known to do.
+CORE = frozenset({"builtins", "numpy", "operator", "torch"})
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A function to replace inside a library, and the call of the program that leads there."""
+
+    source: str
+    into: str
+    path: str
+    owner: str
+    site: int
+
+
+class Inside:
+    """The library patches of one program."""
+
+    def __init__(self, pilot: Pilot) -> None:
+        self.pilot = pilot
+        self._settled = -1
+        self._asked: set[tuple[str, str]] = set()
+        self._wishes: list[Wish] = []  # of a plan: granted once their library is loaded
+        self._sets: list[Patches] = []
+
+    def expect(self, wish: Wish) -> None:
+        """Makes a change that a plan names as soon as its library is there."""
+        self._wishes.append(wish)
+        self.pilot.tick()
+
+    def look(self) -> None:
+        """Replaces what has become worth it since the last look."""
+        waiting = [wish for wish in self._wishes if wish.source.partition(".")[0] in sys.modules]
+        self._wishes = [wish for wish in self._wishes if wish not in waiting]
+        settled = sum(watch.ended is not None for watch in list(self.pilot.watches.values()))
+        if settled != self._settled and not self.pilot.observe_only and self.pilot.plan is None:
+            self._settled = settled
+            waiting += self._found()
+        self._grant(waiting)
+
+    def restore(self) -> None:
+        """Puts every function back."""
+        while self._sets:
+            self._sets.pop().restore()
+
+    # -- finding
+
+    def _found(self) -> list[Wish]:
+        templates = [t for t in list(self.pilot.recorder.templates) if t.kind not in ("region", "source")]
+        seen = {one.source for name in {t.name for t in templates} for one in find(name)}
+        found = []
+        for template in _hot(templates):
+            package, info = template.name.partition(".")[0], template.site.info
+            held = _held(package)
+            for one in all_substitutions():
+                key = (package, one.source)
+                if one.source not in seen and key not in self._asked and _is_reached(held, one.source):
+                    self._asked.add(key)
+                    found.append(Wish(one.source, one.into, info.file, info.owner, info.index))
+        return found
+
+    # -- replacing
+
+    def _grant(self, wishes: list[Wish]) -> None:
+        granted: dict[str, tuple[Wish, Patch]] = {}
+        for wish in wishes:
+            substitution = next((one for one in find(wish.source) if one.into == wish.into), None)
+            verdict = may_run(substitution, self.pilot.allow) if substitution else No("it is not in the registry")
+            if isinstance(verdict, No):
+                self._refuse(wish, verdict.reason)
+            elif substitution is not None and wish.source not in granted:
+                granted[wish.source] = (wish, Patch(wish.source, substitution))
+        if not granted:
+            return
+        patches = Patches(*(patch for _, patch in granted.values()))
+        self._sets.append(patches)
+        patches.apply()
+        for wish, patch in granted.values():
+            if wish.source in patches.refused:
+                self._refuse(wish, patches.refused[wish.source])
+            else:
+                self._applied(wish, patch)
+
+    def _applied(self, wish: Wish, patch: Patch) -> None:
+        assert patch.guarded is not None
+        arm = patch.guarded.arms[0]
+        applied = Applied("inside", wish.path, wish.owner, [wish.site], [wish.source], arm.trial, wish.into)
+        applied.equivalence = arm.substitution.equivalence.value
+        self.pilot.begin(applied)
+
+    def _refuse(self, wish: Wish, reason: str) -> None:
+        file = self.pilot.program.files.get(wish.path)
+        line = f":{file.infos[wish.site].line}" if file is not None else ""
+        self.pilot.refused.append(Refused(f"{wish.source} inside", f"{shown_path(wish.path)}{line}", reason))
+
+
+def _hot(templates: list[Template]) -> Iterator[Template]:
+    """One call of each library that takes much of the observed time, the longest first."""
+    spent: Counter[str] = Counter()
+    for template in templates:
+        spent[template.name.partition(".")[0]] += template.self_ns
+    total = sum(spent.values()) or 1
+    for package, nanoseconds in spent.most_common():
+        if nanoseconds < HOT * total:
+            return
+        own = [t for t in templates if t.name.partition(".")[0] == package and t.count >= FEW]
+        if own and package in sys.modules and package not in CORE:
+            yield max(own, key=lambda t: t.self_ns)
+
+
+def _held(package: str) -> set[int]:
+    """What the loaded modules of a package hold by name, as identities."""
+    held: set[int] = set()
+    for name, module in list(sys.modules.items()):
+        space = getattr(module, "__dict__", None)
+        if (name == package or name.startswith(f"{package}.")) and type(space) is dict:
+            held.update(map(id, list(space.values())))
+    return held
+
+
+def _is_reached(held: set[int], source: str) -> bool:
+    """Whether a function of this name, or what one reaches it through, is among the things held."""
+    return source.partition(".")[0] not in CORE and any(id(thing) in held for thing in _ways(source))
+
+
+def _ways(source: str) -> list[Any]:
+    """The function of a dotted name and the class and module that it is in, if they are loaded."""
+    parts = source.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        thing: Any = sys.modules.get(".".join(parts[:length]))
+        if thing is None:
+            continue
+        found = [thing] if length > 1 else []  # everybody holds the top of a library
+        for part in parts[length:]:
+            space = getattr(thing, "__dict__", {})
+            thing = space.get(part)
+            if thing is None:
+                return []
+            found.append(thing)
+        return found
+    return []

@@ -1,0 +1,21 @@
+"""What the user asked of `codedag run`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codedag.autopilot.pilot import MAX_OVERHEAD
+from codedag.backends.registry import EXACT, Equivalence
+from codedag.ir import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The wishes of one run; what is not said is as careful as possible."""
+
+    plan: Plan | None = None
+    observe_only: bool = False
+    fresh: bool = False  # plans of earlier runs are ignored
+    allow: tuple[Equivalence, ...] = (EXACT,)
+    budget_nbytes: int | None = None  # that may be kept in memory; None: a share of what is free
+    max_overhead: float = MAX_OVERHEAD

@@ -1,0 +1,138 @@
+"""Changes that are known before the program runs: from a plan file, from an earlier run, from another process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from sys import _getframe
+from typing import TYPE_CHECKING, Any
+
+from codedag.autopilot import find
+from codedag.autopilot.applied import Refused
+from codedag.autopilot.inside import Wish
+from codedag.autopilot.shares import Proven
+from codedag.instrument.program import InstrumentedFile
+from codedag.ir import Move
+from codedag.migrate.caller import Caller
+from codedag.migrate.chain import Link as ChainLink
+from codedag.migrate.guard import Failed, attempt
+from codedag.trace.recorder import shown_path
+
+if TYPE_CHECKING:
+    from codedag.autopilot.pilot import Pilot
+
+#: The kinds of changes that can be made again from their place in the source alone.
+KINDS = ("fuse", "substitute", "remember", "widen", "inside")
+_ANOTHER_VERSION = "the plan was made for another version of this file"
+
+
+class Replay:
+    """Makes changes in files that are loaded or will be, instead of finding them."""
+
+    def __init__(self, pilot: Pilot) -> None:
+        self.pilot = pilot
+        self.stale: set[str] = set()
+
+    # -- a plan that the user names
+
+    def from_plan(self, file: InstrumentedFile) -> set[int]:
+        """Applies the moves of a saved plan to a file as it is loaded; the sites that it needs."""
+        plan = self.pilot.plan
+        assert plan is not None
+        source = next((s for s in plan.sources if s.file == shown_path(file.path)), None)
+        moves = [m for m in plan.moves if m.file == shown_path(file.path)]
+        for move in moves:
+            if source is None or source.sha256 != file.sha256:
+                done: Any = Failed(_ANOTHER_VERSION)
+            else:
+                done = attempt(self._make, file, move)
+            if isinstance(done, Failed):
+                self._refuse(f"{move.kind} of the plan", f"{move.file}:{move.line}", done.reason)
+        return {index for index, site in enumerate(file.sites) if site.variant is not None}
+
+    # -- what was proven before
+
+    def from_known(self, file: InstrumentedFile) -> None:
+        """Makes the changes that are known for a file as it is loaded; the rest of it is observed as ever."""
+        for move in self.pilot.known:
+            if move.file == file.path and move.sha256 != file.sha256:
+                if file.path not in self.stale:
+                    self.stale.add(file.path)
+                    self._refuse("the plan of an earlier run", shown_path(file.path), _ANOTHER_VERSION)
+            elif move.file == file.path:
+                self.known(file, move, "an earlier run", wait=True)
+
+    def known(self, file: InstrumentedFile, move: Proven, whose: str, wait: bool = False) -> None:
+        """Makes a change that was proven elsewhere; with `wait`, not before the libraries that it needs are there."""
+        make = self._make_once_called if wait and move.kind == "substitute" else self._make
+        before = len(self.pilot.applied)
+        done = attempt(make, file, move)
+        for applied in self.pilot.applied[before:]:
+            applied.known = True
+        if isinstance(done, Failed):
+            line = file.infos[move.sites[0]].line if move.sites and move.sites[0] < len(file.infos) else 0
+            self._refuse(f"{move.kind} of {whose}", f"{shown_path(file.path)}:{line}", done.reason)
+
+    def _make_once_called(self, file: InstrumentedFile, move: Proven) -> None:
+        """Waits for the first call: looking a substitution up before could load libraries before the program does."""
+        info = file.infos[move.sites[0]]
+        caller = Caller(info)
+        asked: list[bool] = []
+
+        def waiting(function: Any, /, *args: Any, **keywords: Any) -> Any:
+            if not asked:
+                asked.append(True)
+                self.pilot.later(partial(self._make_now, file, move))
+            return caller.in_module(_getframe(1).f_globals)(function, args, keywords)
+
+        self.pilot.program.plan(file.path, move.function, {info.index: waiting})
+
+    def _make_now(self, file: InstrumentedFile, move: Proven) -> None:
+        before = file.sites[move.sites[0]].variant
+        self.known(file, move, "an earlier run")
+        if file.sites[move.sites[0]].variant is before:  # refused: the call runs as written
+            attempt(self.pilot.program.retire, file.path, move.function, move.sites)
+
+    # -- both
+
+    def _make(self, file: InstrumentedFile, move: Move | Proven) -> None:
+        make: Callable[[InstrumentedFile, Move | Proven], None] | None
+        make = {
+            "fuse": self._chain,
+            "substitute": self._call,
+            "remember": self._prefix,
+            "widen": self._items,
+            "inside": self._inside,
+        }.get(move.kind)
+        if make is None:
+            raise LookupError(f"a move of kind {move.kind} cannot be made again from a plan")
+        make(file, move)
+
+    def _call(self, file: InstrumentedFile, move: Move | Proven) -> None:
+        from codedag.backends.registry import find as substitutes
+
+        for substitution in substitutes(move.chain[0]):
+            if substitution.into == move.variant:
+                self.pilot.apply_call(file, move.function, find.FoundCall(move.sites[0], substitution))
+                return
+        raise LookupError(f"{move.chain[0]} -> {move.variant} is not in the registry of this installation")
+
+    def _chain(self, file: InstrumentedFile, move: Move | Proven) -> None:
+        operand = {(link.source, link.target): link.operand for link in file.links}
+        places = [None, *(operand[pair] for pair in zip(move.sites, move.sites[1:], strict=False))]
+        links = tuple(ChainLink(file.sites[s], n, p) for s, n, p in zip(move.sites, move.chain, places, strict=True))
+        self.pilot.apply_chain(file, move.function, links, find.between(list(links)))
+
+    def _prefix(self, file: InstrumentedFile, move: Move | Proven) -> None:
+        if any(file.sites[site].variant is not None for site in move.sites):
+            raise LookupError("another change is made at one of its calls")
+        self.pilot.apply_prefix(file, move.function, find.prefix_at(file, move.sites, move.chain))
+
+    def _items(self, file: InstrumentedFile, move: Move | Proven) -> None:
+        self.pilot.widen.expect()
+
+    def _inside(self, file: InstrumentedFile, move: Move | Proven) -> None:
+        self.pilot.inside.expect(Wish(move.chain[0], move.variant, file.path, move.function, move.sites[0]))
+
+    def _refuse(self, what: str, where: str, reason: str) -> None:
+        self.pilot.refused.append(Refused(what, where, reason))

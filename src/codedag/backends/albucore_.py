@@ -1,0 +1,73 @@
+"""Substitutions from albucore, whose functions albumentations runs: bytes as floats."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+
+from codedag.backends import _pixels, albucore_calls
+from codedag.backends.bytes_tables import Array, byte_array
+from codedag.backends.reasons import answer
+from codedag.backends.registry import EXACT, Call, substitutes
+from codedag.ir.verdict import Verdict
+
+ALBUCORE = "albucore>=0.0.24,<0.1"  # copies of its formulas; another release may change them
+LEAST = 4096
+
+
+@substitutes("albucore.normalize", into="codedag", gives=EXACT, needs=ALBUCORE, source_needs=ALBUCORE)
+def normalize(img: Any, mean: Any, denominator: Any) -> Array:
+    """Bytes less a mean times a factor for each channel, as in albucore's tables, all channels in one pass."""
+    result = np.empty(img.shape, np.float32)
+    _pixels.scale(img, result, img.size, np.ascontiguousarray(mean), np.ascontiguousarray(denominator))
+    return result
+
+
+@normalize.guard
+def _(call: Any) -> Verdict:
+    """Plain C-ordered images of bytes with 2 to 4 channels, a float32 mean and factor for each channel."""
+    reason = _image(call.img)
+    if reason or call.img.ndim != 3 or not 2 <= call.img.shape[2] <= 4:
+        return answer(reason or "not an image of 2 to 4 channels")
+    return answer(_each(call.mean, call.img.shape[2]) or _each(call.denominator, call.img.shape[2]))
+
+
+@substitutes("albucore.to_float", into="codedag", gives=EXACT, needs=ALBUCORE, source_needs=ALBUCORE)
+def to_float(img: Any, max_value: Any = None) -> Array:
+    """Bytes as floats from 0 to 1, or a part of another greatest value."""
+    result = np.empty(img.shape, np.float32)
+    _pixels.divide(img, result, img.size, 255.0 if max_value is None else max_value)
+    return result
+
+
+@to_float.guard
+def _(call: Any) -> Verdict:
+    """Plain C-ordered images of bytes, a plain positive greatest value."""
+    plain = call.max_value is None or (type(call.max_value) in (int, float) and 0 < call.max_value < 1e6)
+    reason = _image(call.img) or ("" if plain else "an odd max_value")
+    lone = not reason and call.img.ndim == 3 and call.img.shape[2] == 1
+    return answer(reason or ("a lone channel" if lone else ""))
+
+
+def _image(value: Any) -> str:
+    reason = byte_array(value, LEAST)
+    if reason or value.ndim not in (2, 3) or not value.flags.c_contiguous:
+        return reason or "not an image in C order"
+    return "" if value.ndim == 2 or value.shape[2] <= 4 else "more than four channels"
+
+
+def _each(value: Any, channels: int) -> str:
+    plain = type(value) is np.ndarray and value.dtype.char == "f" and value.shape == (channels,)
+    return "" if plain and bool(np.isfinite(value).all()) else "not one finite float32 for each channel"
+
+
+@normalize.calls
+def _(rng: random.Random) -> Call:
+    return albucore_calls.normalize(rng)
+
+
+@to_float.calls
+def _(rng: random.Random) -> Call:
+    return albucore_calls.to_float(rng)

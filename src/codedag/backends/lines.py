@@ -1,0 +1,85 @@
+"""Weighted sums along the axes of an array as scipy.ndimage computes them, by a kernel that keeps its order of sums."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from codedag.backends import _pixels
+
+Array = npt.NDArray[Any]
+# How numpy.pad names the borders of scipy.ndimage.
+_PAD: dict[str, Any] = {
+    "reflect": "symmetric", "mirror": "reflect", "nearest": "edge", "wrap": "wrap", "grid-wrap": "wrap",
+    "grid-mirror": "symmetric",
+}  # fmt: skip
+MODES = frozenset({*_PAD, "constant", "grid-constant"})
+_EPSILON = float(np.finfo(np.float64).eps)
+LARGEST = 1e30
+
+
+def correlated(values: Array, weights: tuple[float, ...], axis: int, mode: str, cval: float) -> Array:
+    """A new C-ordered array of the same dtype: the sums along one axis, the middle weight on each element itself."""
+    source = np.ascontiguousarray(values)
+    result = np.empty(source.shape, source.dtype)
+    table, symmetric = _table(weights)
+    before = len(weights) // 2
+    places = _places(source.shape[axis], before, len(weights) - before - 1, mode)
+    shape = source.shape
+    outer, inner = int(np.prod(shape[:axis], dtype=int)), int(np.prod(shape[axis + 1 :], dtype=int))
+    sizes = (outer, shape[axis], inner)
+    _pixels.correlate(source, result, source.dtype.char, sizes, table, before, symmetric, places, float(cval))
+    return result
+
+
+@functools.lru_cache(maxsize=256)
+def _table(weights: tuple[float, ...]) -> tuple[Array, int]:
+    """The weights, and whether scipy takes them as symmetric (1), with odd symmetry (-1) or neither (0)."""
+    table = np.array(weights, np.float64)
+    if len(table) % 2 == 0:
+        return table, 0
+    if (np.abs(table - table[::-1]) <= _EPSILON).all():
+        return table, 1
+    return table, -1 if (np.abs(table + table[::-1]) <= _EPSILON).all() else 0
+
+
+@functools.lru_cache(maxsize=256)
+def _places(size: int, before: int, after: int, mode: str) -> Array:
+    """For each place from `before` the first to `after` the last element: which one stands there, -1 for cval."""
+    numbers = np.arange(size, dtype=np.int32)
+    if mode in ("constant", "grid-constant"):
+        return np.pad(numbers, (before, after), constant_values=-1)
+    return np.pad(numbers, (before, after), mode=_PAD[mode])
+
+
+@functools.lru_cache(maxsize=256)
+def gaussian_weights(sigma: float, order: int, radius: int) -> tuple[float, ...]:
+    """Scipy's own weights of a Gaussian or its derivative, turned round as for a correlation."""
+    from scipy.ndimage._filters import _gaussian_kernel1d
+
+    return tuple(_gaussian_kernel1d(sigma, order, radius)[::-1].tolist())
+
+
+def blurred(values: Array, sigmas: Any, orders: Any, mode: str, cval: float, truncate: float) -> Array:
+    """The array filtered along each axis whose sigma is not 0, cut to its dtype after each axis."""
+    result = values
+    for axis, (sigma, order) in enumerate(zip(sigmas, orders, strict=True)):
+        if sigma > 1e-15:
+            weights = gaussian_weights(sigma, order, int(truncate * float(sigma) + 0.5))
+            result = correlated(result, weights, axis, mode, cval)
+    return np.array(values, order="C") if result is values else result
+
+
+def filterable(values: Any, codes: str, least: int) -> str:
+    """The reason why a value is not a plain array of finite elements with one of the dtypes."""
+    if type(values) is not np.ndarray or values.dtype.char not in codes or not values.dtype.isnative:
+        return "not a plain array of the dtypes that are known"
+    if values.size < least or not 1 <= values.ndim <= 4 or not values.flags.aligned:
+        return "too small to gain, or of too many dimensions"
+    if values.dtype.char == "B":
+        return ""
+    low, high = float(values.min()), float(values.max())
+    return "" if low > -LARGEST and high < LARGEST else "elements that are huge or not finite"

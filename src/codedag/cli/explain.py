@@ -1,0 +1,63 @@
+"""`codedag explain`: why one operation of a plan is where it is, and what would change that."""
+
+from __future__ import annotations
+
+import json
+from shlex import quote
+from typing import TYPE_CHECKING
+
+import click
+
+from codedag.cli.options import tell
+
+if TYPE_CHECKING:
+    from codedag.plan.explain import Elsewhere, Explanation
+
+
+@click.command("explain", short_help="Say why an operation runs where the plan puts it.")
+@click.argument("run")
+@click.argument("op")
+@click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
+def command(run: str, op: str, as_json: bool) -> None:
+    """Say why operation OP (an id, or name@file:line) of RUN is where its plan puts it.
+
+    Shows what it costs on every PU, its copies, what the plan would take with only this operation moved, the
+    runner-up, and what would change the decision.
+    """
+    from codedag.ir import RunDirectory, load
+    from codedag.plan.explain import Explainer, find_op
+
+    directory = RunDirectory(run)
+    if not directory.path.is_dir():
+        load(directory.path)  # says what is wrong with it
+    number = find_op(directory.graph, op)
+    found = Explainer(directory.graph, directory.costs, directory.machine, directory.plan).explain(number)
+    if as_json:
+        import msgspec
+
+        tell(json.dumps(msgspec.to_builtins(found)))
+    else:
+        tell(*_lines(found), f"next: codedag plan {quote(run)}, after new measurements")
+
+
+def _lines(found: Explanation) -> list[str]:
+    lines = [
+        f"{found.label}: {found.chosen} in a plan of {found.makespan:.6g} s",
+        f"why: {found.why}",
+        *(f"  {_option(one, found)}" for one in found.options),
+    ]
+    for copy in found.transfers:
+        what = "its value" if copy.op == found.op else f"its input from op {copy.op}"
+        lines.append(f"  copies {what} {copy.src} -> {copy.dst}: {copy.end - copy.start:.3g} s")
+    if found.runner_up:
+        lines.append(f"runner-up: {found.runner_up}")
+    return [*lines, f"what would change it: {found.change}"]
+
+
+def _option(one: Elsewhere, found: Explanation) -> str:
+    if one.seconds is None:
+        return f"{one.pu}: {one.why_not}"
+    spread = f" ({one.low:.3g} to {one.high:.3g})" if one.low is not None and one.high is not None else ""
+    if one.makespan is None:
+        return f"{one.pu}/{one.variant}: {one.seconds:.3g} s{spread}; {one.why_not}"
+    return f"{one.pu}/{one.variant}: {one.seconds:.3g} s{spread}; the plan would take {one.makespan:.6g} s"

@@ -1,0 +1,81 @@
+"""What `codedag view` writes for other tools: trace events, tables, Graphviz text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from codedag.cli.options import F
+from codedag.ir.errors import BadFile
+
+if TYPE_CHECKING:
+    from codedag.ir import Graph, RunDirectory
+
+_TEXTS = {
+    "perfetto": "Write what happened when as trace events, for ui.perfetto.dev.",
+    "csv": "Write the operations as a table.",
+    "parquet": "Write the operations as a Parquet table (needs pyarrow).",
+    "dot": "Write the dataflow graph as Graphviz text.",
+}
+
+
+def export_options(function: F) -> F:
+    """Adds an option for each kind of file to a command."""
+    for name, text in reversed(_TEXTS.items()):
+        function = click.option(f"--{name}", metavar="FILE", help=text)(function)
+    return function
+
+
+def export(found: RunDirectory, graph: Callable[[], Graph], asked: dict[str, str | None]) -> dict[str, str]:
+    """Writes the files that were asked for; returns their places by kind."""
+    from codedag.ir import write_atomically
+
+    written = {}
+    for name, file in asked.items():
+        if file is not None:
+            write_atomically(Path(file), _EXPORTS[name](found, graph()), parents=False)
+            written[name] = file
+    return written
+
+
+def _perfetto(found: RunDirectory, graph: Graph) -> Iterable[bytes]:
+    from codedag.view.perfetto import trace_events
+
+    events = found.events if found.has("events") else None
+    plan = found.plan if found.has("plan") else None
+    if events is None and not (plan and plan.schedule):
+        raise BadFile(
+            f"{found.path}: this run has neither events nor a schedule, so there is no time line",
+            hint="`codedag trace -o RUN SCRIPT` records events.",
+        )
+    return trace_events(graph, events, plan)
+
+
+def _csv(found: RunDirectory, graph: Graph) -> Iterable[bytes]:
+    from codedag.view.tables import csv_table
+
+    return csv_table(graph, found.costs if found.has("costs") else None, found.plan if found.has("plan") else None)
+
+
+def _parquet(found: RunDirectory, graph: Graph) -> bytes:
+    from codedag.view.tables import parquet_table
+
+    return parquet_table(graph, found.costs if found.has("costs") else None, found.plan if found.has("plan") else None)
+
+
+def _dot(found: RunDirectory, graph: Graph) -> Iterable[bytes]:
+    from codedag.view.dot import digraph
+
+    title = Path(found.run.script or found.run.argv[0]).name
+    return (f"{line}\n".encode(errors="backslashreplace") for line in digraph(graph, title))
+
+
+_EXPORTS: dict[str, Callable[[RunDirectory, Graph], bytes | Iterable[bytes]]] = {
+    "perfetto": _perfetto,
+    "csv": _csv,
+    "parquet": _parquet,
+    "dot": _dot,
+}

@@ -1,0 +1,150 @@
+"""`codedag plan`: decide which variant of each operation runs where, from a run or from files alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
+
+import click
+
+from codedag.cli.options import tell
+
+if TYPE_CHECKING:
+    from codedag.ir import RunDirectory, Source
+    from codedag.plan.problem import Problem
+    from codedag.plan.search import Progress
+    from codedag.plan.solution import Solution
+
+# Before this nobody wonders whether anything happens.
+PATIENCE_SECONDS = 2.0
+
+
+@click.command("plan", short_help="Plan which PU runs which operation, from measured costs.")
+@click.argument("run", required=False)
+@click.option("--graph", metavar="FILE", help="Plan this graph.json instead of a run's.")
+@click.option("--costs", metavar="FILE", help="Use these costs.")
+@click.option("--machine", metavar="FILE", help="Plan for this machine; what is not measured is labelled simulated.")
+@click.option("--budget", type=click.FloatRange(0), default=2.0, show_default=True, help="Seconds to search.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The same seed gives the same plan.")
+@click.option("-o", "--output", metavar="FILE", help="Write the plan here (default: plan.json of the run).")
+@click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
+@click.pass_context
+def command(
+    ctx: click.Context, run: str | None, graph: str | None, costs: str | None, machine: str | None, budget: float,
+    seed: int, output: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Plan which PU runs which operation and in which order.
+
+    The plan is judged by a simulator in which copies take turns; it states a bound that no plan can beat. Without a
+    RUN, name --graph, --costs and --machine.
+    """
+    from codedag.ir import write_atomically
+    from codedag.plan.decide import solve
+
+    place = Path(output) if output else _default_place(run)
+    problem, sources = _problem(run, graph, costs, machine)
+    with _bar(budget, quiet=as_json or ctx.obj["quiet"]) as progress:
+        solution = solve(problem, budget=budget, seed=seed, sources=sources, progress=progress)
+    write_atomically(place, solution.pieces())
+    facts = _facts(solution, place)
+    if as_json:
+        tell(json.dumps(facts))
+    else:
+        tell(*_lines(solution, facts), f"next: {_next(run, place, solution)}")
+
+
+def _default_place(run: str | None) -> Path:
+    if run is None:
+        raise click.UsageError("Name -o FILE: without a RUN there is no place for the plan.")
+    return Path(run) / "plan.json"
+
+
+def _problem(
+    run: str | None, graph: str | None, costs: str | None, machine: str | None
+) -> tuple[Problem, list[Source]]:
+    from codedag.ir import RunDirectory, load
+    from codedag.ir.cost_columns import read_cost_columns
+    from codedag.plan.problem import Problem
+
+    if run is None and not (graph and costs and machine):
+        raise click.UsageError("Name a RUN, or --graph, --costs and --machine.")
+    directory = RunDirectory(run) if run is not None else None
+    if directory is not None and not directory.path.is_dir():
+        load(directory.path)  # says what is wrong with it
+    loaded = directory.graph if directory is not None and not graph else load(graph or "", "graph")
+    table = directory.costs if directory is not None and not costs else read_cost_columns(costs or "")
+    found = directory.machine if directory is not None and not machine else load(machine or "", "machine")
+    sources = _sources(directory) if directory is not None and not graph else []
+    return Problem(loaded, table, found), sources
+
+
+def _sources(directory: RunDirectory) -> list[Source]:
+    """The user's files that the graph names, as they are now."""
+    from hashlib import sha256
+
+    from codedag.ir import Source
+
+    home = Path(directory.run.cwd) if directory.has("run") else Path()
+    found = []
+    for file in sorted(set(directory.graph.op_columns.file)):
+        path = home / file
+        if file and path.is_file():
+            found.append(Source(file=file, sha256=sha256(path.read_bytes()).hexdigest()))
+    return found
+
+
+@contextmanager
+def _bar(budget: float, quiet: bool) -> Iterator[Progress | None]:
+    """A progress bar on stderr if the search may take long."""
+    if quiet or budget < PATIENCE_SECONDS:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("planning", total=1.0)
+        yield lambda part: bar.update(task, completed=part)
+
+
+def _facts(solution: Solution, place: Path) -> dict[str, object]:
+    problem, table = solution.problem, solution.table
+    makespan = table.makespan
+    counts = dict.fromkeys(problem.pus, 0)
+    for pu in table.place:
+        counts[problem.pus[pu]] += 1
+    return {
+        "plan": str(place), "ops": problem.n, "makespan_seconds": makespan, "lower_bound_seconds": solution.lower_bound,
+        "baseline": solution.baseline, "baseline_seconds": solution.baseline_seconds, "strategy": solution.strategy,
+        "transfers": len(table.copy_start), "ops_per_pu": counts, "truncated": solution.truncated,
+        "simulated": [pu.name for pu in problem.machine.pus if pu.simulated],
+    }  # fmt: skip
+
+
+def _lines(solution: Solution, facts: dict[str, object]) -> list[str]:
+    makespan, bound, before = solution.table.makespan, solution.lower_bound, solution.baseline_seconds
+    gap = f"{makespan / bound - 1:.1%} above the bound {bound:.6g} s" if bound > 0 else "no bound"
+    gain = f"{before / makespan:.2f}x faster than {solution.baseline}" if makespan > 0 else "nothing to do"
+    counts: dict[str, int] = facts["ops_per_pu"]  # type: ignore[assignment]
+    lines = [
+        f"{solution.problem.n} operations in {makespan:.6g} s ({gap}), {gain} ({before:.6g} s)",
+        f"strategy: {solution.strategy}; {facts['transfers']} transfers; "
+        + ", ".join(f"{count} on {name}" for name, count in counts.items() if count),
+    ]
+    if facts["simulated"]:
+        lines.append(f"simulated, not measured here: {', '.join(facts['simulated'])}")  # type: ignore[arg-type]
+    if solution.truncated:
+        lines.append("truncated: the clock ended the search, so another run may give another plan")
+    return [*lines, f"plan: {facts['plan']}"]
+
+
+def _next(run: str | None, place: Path, solution: Solution) -> str:
+    if run is None:
+        return f"codedag run --plan {quote(str(place))} SCRIPT"
+    row = max(range(solution.problem.n), key=lambda one: solution.problem.graph.op_columns.self_seconds[one], default=0)
+    op = solution.problem.graph.op_columns.id[row] if solution.problem.n else 0
+    return f"codedag explain {quote(run)} {op}"

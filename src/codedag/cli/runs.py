@@ -1,0 +1,80 @@
+"""`codedag runs`: the runs that are kept, newest first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from shlex import join, quote
+from typing import Any
+
+import click
+
+from codedag.cli.options import tell
+
+
+@click.command("runs", short_help="List the runs that are kept.")
+@click.option("--most", type=click.IntRange(1), default=20, show_default=True, help="How many to list.")
+@click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
+def command(most: int, as_json: bool) -> None:
+    """List the runs in the data folder, newest first: what was run, how it ended, and what it gained.
+
+    Runs that were written elsewhere with -o are not listed.
+    """
+    from codedag.ir import data_dir
+
+    folder = data_dir() / "runs"
+    found = _found(folder)
+    facts = [_facts(path) for path in found[:most]]
+    if as_json:
+        tell(json.dumps({"folder": str(folder), "count": len(found), "runs": facts}))
+        return
+    for each in facts:
+        tell(_line(each))
+    if len(found) > most:
+        tell(f"and {len(found) - most} more (--most N)")
+    if not facts:
+        tell(f"no runs in {folder}")
+    tell(f"next: codedag view {quote(facts[0]['path'])}" if facts else "next: codedag run SCRIPT")
+
+
+def _found(folder: Path) -> list[Path]:
+    """The directories that hold a run; their names begin with the time."""
+    try:
+        return sorted((path.parent for path in folder.glob("*/run.json")), key=lambda path: path.name, reverse=True)
+    except OSError:
+        return []
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    """What is known about one run; a file that cannot be read is named, and the others are listed all the same."""
+    from codedag.ir import CodedagError, RunDirectory
+
+    run = RunDirectory(path)
+    facts: dict[str, Any] = {"path": str(path)}
+    try:
+        info = run.run
+        facts |= {"command": info.command, "argv": info.argv, "status": info.status, "started": info.started}
+        if run.has("report"):
+            report = run.report
+            facts |= {
+                "seconds": report.optimised_seconds, "gain": report.gain, "changes": len(report.changes),
+                "identical": report.verdict.identical,
+            }  # fmt: skip
+    except CodedagError as error:
+        facts["problem"] = error.message
+    return facts
+
+
+def _line(facts: dict[str, Any]) -> str:
+    name = Path(facts["path"]).name
+    if "argv" not in facts:
+        return f"{name}: {facts['problem']}"
+    words = [f"{facts['command']} {join(facts['argv'])}", facts["status"]]
+    if "problem" in facts:
+        words.append(facts["problem"])
+    elif facts.get("changes"):
+        same = "identical" if facts["identical"] else "results DIFFERED"
+        words.append(f"{facts['changes']} changes, estimated gain {facts['gain']:.2f}x, {same}")
+    elif "changes" in facts:
+        words.append("nothing was changed")
+    return f"{name}: {', '.join(words)}"

@@ -1,0 +1,185 @@
+"""The search for a better plan: forward-backward rounds, then annealing, along one fixed path.
+
+The path depends on the instance and the seed only.  A budget decides how far along it we go, counted in steps of the
+simulator and not in seconds: so the same seed gives the same plan, and a larger budget never a worse one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from random import Random
+
+from codedag.plan import exact
+from codedag.plan.classes import tied
+from codedag.plan.kway import parts
+from codedag.plan.problem import NEVER, Problem
+from codedag.plan.solution import Timetable
+from codedag.plan.strategies import SMALL, Candidate, Context, candidates, cooked, drawn
+
+#: Steps of the simulator per second, times (PUs + 4); measured are 1.6 to 5 times that (bench/planner.py), so that a
+#: machine must be busy before the clock ends a search.
+STEPS_PER_SECOND = 180e6
+#: The first annealing is this part of a second; each later one is as long as all before it.
+FIRST_STAGE_SECONDS = 1 / 64
+#: Above this size a step of annealing is too small a part of the plan to matter.
+LARGEST_ANNEALED = 60_000
+ROUNDS = 5
+CLASS_MOVES = 60
+#: This part of every stage goes to list schedules with weights by lot.
+LOTS = 1 / 8
+#: Temperatures as parts of the makespan: cold first (what a short budget needs), then warmer.
+TEMPERATURES = ((5e-5, 1e-5), (2e-4, 2e-5), (5e-4, 2e-5), (1e-3, 2e-5))
+#: In smaller graphs one op is a larger part of the makespan: these are for 1000 ops, and grow as graphs shrink.
+WARM, WARM_BELOW, WARM_FOR = ((3e-3, 1e-4), (1e-3, 5e-5)), 300, 1000
+CLUSTERS = 0.2
+
+
+@dataclass(slots=True)
+class Found:
+    """The best plan so far, everything that was tried, and what bounds the makespan from below."""
+
+    best: Candidate
+    tried: list[Candidate] = field(default_factory=list)
+    bound: float = 0.0
+    truncated: bool = False
+    steps: float = 0.0
+    table: Timetable | None = None  # only where times are stated because of memory
+
+    def offer(self, candidate: Candidate) -> bool:
+        """Whether the candidate is better than what we had; then it is the best."""
+        self.tried.append(Candidate(candidate.name, b"", b"", candidate.makespan))
+        if candidate.makespan >= self.best.makespan:
+            return False
+        self.best = candidate
+        return True
+
+
+@dataclass(slots=True)
+class Clock:
+    """How many steps and until when: the clock only cuts the path short."""
+
+    steps: float
+    deadline: float = 0.0
+
+    @classmethod
+    def of(cls, problem: Problem, seconds: float) -> Clock:
+        """The clock of a budget for an instance."""
+        return cls(seconds * steps_per_second(problem), time.monotonic() + seconds)
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is over."""
+        return self.deadline > 0 and time.monotonic() > self.deadline
+
+
+def steps_per_second(problem: Problem) -> float:
+    """How many steps a second of budget is: fewer where the plan does not fit into a core's own memory."""
+    return STEPS_PER_SECOND / (problem.k + 4) * (1.0 if problem.n <= SMALL else 0.5)
+
+
+Progress = Callable[[float], None]
+
+
+def search(context: Context, budget: float, seed: int = 0, progress: Progress | None = None) -> Found | None:
+    """The best plan within the budget, or None if no strategy gives a plan that can run."""
+    clock = Clock.of(context.problem, budget)
+    first = candidates(context)
+    best = next(first, None)
+    if best is None:
+        return None
+    found = Found(best, [best])
+    for candidate in first:
+        found.offer(candidate)
+    found.bound = max(float(context.model.path_bound(context.ahead)), context.priced[0])
+    rounds(context, found)
+    structures(context, found)
+    if budget > 0:
+        stages(context, found, clock, seed, progress)
+        solved(context, found, budget, seed)
+    return found
+
+
+def structures(context: Context, found: Found) -> None:
+    """Parts of the graph as placements, and whole classes of ops moved together; small graphs only."""
+    if context.problem.k < 2 or context.problem.n > SMALL:
+        return
+    for candidate in parts(context):
+        if candidate.makespan < NEVER:
+            found.offer(candidate)
+    found.offer(tied(context, found.best, CLASS_MOVES))
+
+
+def solved(context: Context, found: Found, budget: float, seed: int) -> None:
+    """The constraint solver's plan and bound, where it is installed and the graph small enough."""
+    if context.problem.n > exact.LARGEST or found.best.makespan <= found.bound or not exact.available():
+        return
+    candidate, bound = exact.polish(context, found.best, budget, seed)
+    found.offer(candidate)
+    found.bound = max(found.bound, bound)
+
+
+def rounds(context: Context, found: Found, most: int = ROUNDS) -> None:
+    """Forward-backward: list schedules that look ahead along the plan that the last one gave."""
+    model, current = context.model, found.best
+    for number in range(most if context.problem.k > 1 else 0):
+        tails = model.tails(current.place, current.order)
+        rank = model.ranked(current.place, tails)
+        price = (0.0, 1.0, 4.0, 8.0, 16.0)[number % 5]
+        ahead = model.look_from(current.place, tails)
+        after = context.listed("forward-backward", rank, ahead, (1.0, 0.7, 0.4, 0.9)[number % 4], price)
+        if after is None:
+            return
+        current = after if found.offer(after) or after.makespan < 1.02 * found.best.makespan else found.best
+
+
+def _stage_sizes(context: Context) -> Iterator[float]:
+    size = FIRST_STAGE_SECONDS * steps_per_second(context.problem)
+    yield size
+    while True:
+        yield size
+        size *= 2
+
+
+def lots(context: Context, found: Found, numbers: Random, steps: float) -> None:
+    """List schedules with weights by lot, as many as the steps allow."""
+    each = 3.0 * (context.problem.k + 1) * context.problem.n
+    for _ in range(int(steps / each)):
+        candidate = cooked(context, drawn(numbers))
+        if candidate is not None:
+            found.offer(candidate)
+        found.steps += each
+
+
+def _temperature(n: int, number: int) -> tuple[float, float]:
+    table, warmth = (WARM, WARM_FOR / n) if n < WARM_BELOW else (TEMPERATURES, 1.0)
+    hot, cold = table[number % len(table)]
+    return warmth * hot, warmth * cold
+
+
+def stages(context: Context, found: Found, clock: Clock, seed: int, progress: Progress | None) -> None:
+    """Anneals in stages, each as long as all before it, until the steps are used up."""
+    if context.problem.n > LARGEST_ANNEALED or context.problem.n < 2 or found.best.makespan <= found.bound:
+        return
+    for number, total in enumerate(_stage_sizes(context)):
+        left = clock.steps - found.steps
+        if left <= 0 or found.best.makespan <= found.bound:
+            return
+        lots(context, found, Random(seed * 1_000_003 + number), min(left, total * LOTS))
+        left = clock.steps - found.steps
+        if left <= 0:
+            return
+        hot, cold = _temperature(context.problem.n, number)
+        makespan, place, order, steps, late = context.model.anneal(
+            found.best.place, found.best.order, context.ahead, total, min(total, left), hot, cold, CLUSTERS,
+            (seed * 1_000_003 + number) & (2**64 - 1), clock.deadline,
+        )  # fmt: skip
+        found.steps += max(steps, 1.0)
+        if makespan < NEVER:
+            found.offer(Candidate("annealing", place, order, makespan))
+        if progress is not None:
+            progress(min(1.0, found.steps / clock.steps))
+        if late:
+            found.truncated = True
+            return

@@ -1,0 +1,232 @@
+"""The strategies that build a plan from nothing: each must win under the simulator to be used.
+
+A strategy is a function `Context -> candidates`; STRATEGIES says which run, and up to which size.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+from typing import NamedTuple
+
+from codedag.plan.engine import Model
+from codedag.plan.problem import NEVER, Problem, floats, ints, ticks
+
+MEAN, LEAST, MOST = 0, 1, 2
+#: Rounds of the search for prices; the bound is within 1e-3 of the linear program's by then.
+PRICE_ROUNDS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A placement and an order, by whom they were found, and their makespan in ticks."""
+
+    name: str
+    place: bytes
+    order: bytes
+    makespan: int
+
+
+class Recipe(NamedTuple):
+    """One list schedule: which rank, how copies count in it, look-ahead, price, and whether copies take turns."""
+
+    name: str
+    rank: int = MEAN
+    copying: float = 1.0
+    ahead: float = 0.0
+    price: float = 0.0
+    unlimited: bool = False
+    copies: float = 0.0
+
+
+class Context:
+    """What strategies share: ranks, look-ahead tables and prices, each made once."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.model: Model = problem.model
+        self._orders: dict[tuple[int, float], bytes] = {}
+
+    @cached_property
+    def ahead(self) -> bytes:
+        """What is still to come after each op on each PU, at best."""
+        return self.model.ahead()
+
+    @cached_property
+    def priced(self) -> tuple[float, bytes]:
+        """The bound that follows from the loads, and the prices of the resources that give it."""
+        return self.model.prices(PRICE_ROUNDS)
+
+    @cached_property
+    def costs(self) -> array[int]:
+        """Ticks per op and PU."""
+        return ticks(self.model.costs)
+
+    @property
+    def groups(self) -> int:
+        """How many resources take turns."""
+        return len(self.priced[1]) // 8
+
+    def order(self, rank: int, copying: float) -> bytes:
+        """The ops by falling upward rank."""
+        key = (rank, copying)
+        if key not in self._orders:
+            self._orders[key] = self.model.sorted(self.model.rank(rank, copying), -1)
+        return self._orders[key]
+
+    def judged(self, name: str, place: bytes, order: bytes) -> Candidate:
+        """A placement and order with the makespan that the simulator gives them."""
+        return Candidate(name, place, order, self.model.simulate(place, order))
+
+    def listed(
+        self, name: str, order: bytes, ahead: bytes = b"", weight: float = 0.0, price: float = 0.0,
+        fixed: bytes = b"", *, unlimited: bool = False, copies: float = 0.0,
+    ) -> Candidate | None:  # fmt: skip
+        """The plan of one list schedule, judged; None if some op fits nowhere."""
+        prices = self.priced[1] if price else b""
+        found = self.model.lists(order, ahead, weight, prices, price * self.groups, fixed, True, unlimited, copies)
+        if found is None:
+            return None
+        _, place, start = found
+        return self.judged(name, place, self.model.sorted(start, 1))
+
+
+def stay(context: Context) -> Iterator[Candidate]:
+    """Everything where the program as written runs."""
+    pu = context.problem.stay
+    if pu is not None:
+        yield _all_on(context, "stay", pu)
+
+
+def single(context: Context) -> Iterator[Candidate]:
+    """Everything on one PU, for each that supports everything."""
+    problem = context.problem
+    for pu in range(problem.k):
+        if pu != problem.stay and problem.supports_all(pu):
+            yield _all_on(context, f"single {problem.pus[pu]}", pu)
+
+
+def _all_on(context: Context, name: str, pu: int) -> Candidate:
+    n = context.problem.n
+    return context.judged(name, (array("i", [pu]) * n).tobytes(), array("i", range(n)).tobytes())
+
+
+HEFT = tuple(Recipe(f"heft {word}", rank) for word, rank in (("mean", MEAN), ("least", LEAST), ("most", MOST)))
+# Published schedulers let all copies run at once; their plans are replayed with turns like all others.
+REPLAYED = tuple(
+    Recipe(f"heft {word} replayed", rank, ahead=ahead, unlimited=True)
+    for ahead in (0.0, 0.5, 1.0)
+    for word, rank in (("mean", MEAN), ("least", LEAST), ("most", MOST))
+)
+PEFT = tuple(Recipe(f"peft {rank}/{weight}", rank, ahead=weight) for weight in (1.0, 0.5) for rank in (MEAN, LEAST))
+# A copy also costs those who wait for the link behind it.
+LINKS = tuple(
+    Recipe(f"links {rank}/{copying}/{ahead}/{price}/{copies}", rank, copying, ahead, price, copies=copies)
+    for copies, ahead, price in ((1.0, 1.0, 4.0), (0.5, 0.5, 1.0), (0.25, 1.0, 0.0), (0.1, 0.5, 1.0))
+    for rank, copying in ((LEAST, 1.0), (MEAN, 0.0))
+)
+# Ordered by how often each wins (bench/planner.py), since large graphs have time for a few only.
+PRICES = tuple(
+    Recipe(f"price {rank}/{copying}/{ahead}/{price}", rank, copying, ahead, price)
+    for price, ahead in (
+        (1.0, 1.0), (4.0, 0.5), (1.0, 0.5), (4.0, 1.0), (16.0, 0.0), (16.0, 1.0), (4.0, 0.0), (16.0, 0.5), (1.0, 0.0),
+    )
+    for rank, copying in ((LEAST, 1.0), (MEAN, 0.0), (MEAN, 1.0), (LEAST, 0.0))
+)  # fmt: skip
+DEPTHS = tuple(
+    Recipe(f"peft {rank}/{weight} without copies", rank, 0.0, weight)
+    for weight in (0.0, 0.5, 1.0)
+    for rank in (MEAN, LEAST)
+)
+
+
+def cooked(context: Context, recipe: Recipe) -> Candidate | None:
+    """The plan of one recipe, judged; None if some op fits nowhere."""
+    return context.listed(
+        recipe.name, context.order(recipe.rank, recipe.copying), context.ahead if recipe.ahead else b"", recipe.ahead,
+        recipe.price, unlimited=recipe.unlimited, copies=recipe.copies,
+    )  # fmt: skip
+
+
+def _recipes(*groups: tuple[Recipe, ...]) -> Callable[[Context], Iterator[Candidate]]:
+    def run(context: Context) -> Iterator[Candidate]:
+        for recipe in (one for group in groups for one in group):
+            found = cooked(context, recipe)
+            if found is not None:
+                yield found
+
+    return run
+
+
+def drawn(numbers: Random) -> Recipe:
+    """A recipe by lot: no mix of weights is the best for every graph."""
+    price, copies = 2 ** numbers.uniform(-1, 4.5), 2 ** numbers.uniform(-3, 1.5)
+    return Recipe(
+        "list by lot", numbers.choice((MEAN, LEAST, MOST)), numbers.choice((0.0, 0.3, 1.0, 3.0)),
+        numbers.choice((0.0, numbers.uniform(0, 1.2))), numbers.choice((0.0, price)),
+        copies=numbers.choice((0.0, copies)),
+    )  # fmt: skip
+
+
+def cpop(context: Context) -> Iterator[Candidate]:
+    """The critical path on the one PU that runs it fastest, the rest by rank."""
+    rank = ticks(context.model.rank(MEAN, 1.0))
+    path = _critical_path(context.model, rank)
+    k, costs = context.problem.k, context.costs
+    loads = [sum(costs[op * k + pu] for op in path) for pu in range(k)]
+    pu = loads.index(min(loads))
+    if loads[pu] >= NEVER:
+        return
+    fixed = array("i", [-1]) * context.problem.n
+    for op in path:
+        fixed[op] = pu
+    found = context.listed("cpop", context.order(MEAN, 1.0), fixed=fixed.tobytes())
+    if found is not None:
+        yield found
+
+
+def _critical_path(model: Model, rank: array[int]) -> list[int]:
+    at, _, succ = map(ints, model.edges[3:])
+    op = rank.index(max(rank)) if rank else -1
+    path = []
+    while op >= 0:
+        path.append(op)
+        op = max(succ[at[op] : at[op + 1]], key=lambda one: (rank[one], -one), default=-1)
+    return path
+
+
+class Rule(NamedTuple):
+    """A strategy and the largest graph that it runs on."""
+
+    run: Callable[[Context], Iterator[Candidate]]
+    largest: int
+
+
+SMALL, MIDDLE, LARGE, ANY = 3_000, 30_000, 300_000, 1 << 31
+STRATEGIES: tuple[Rule, ...] = (
+    Rule(stay, ANY),
+    Rule(single, ANY),
+    Rule(_recipes(HEFT[:1], REPLAYED[:1], PRICES[:1], PRICES[7:8], PRICES[15:16]), ANY),
+    Rule(_recipes(REPLAYED[7:8], PRICES[1:5]), LARGE),
+    Rule(cpop, MIDDLE),
+    Rule(_recipes(LINKS[:2]), MIDDLE),
+    Rule(_recipes(HEFT[1:], REPLAYED[1:7], REPLAYED[8:], PEFT, PRICES[5:7], PRICES[8:15]), MIDDLE),
+    Rule(_recipes(DEPTHS, PRICES[16:], LINKS[2:]), SMALL),
+)
+
+
+def candidates(context: Context) -> Iterator[Candidate]:
+    """What all strategies for a graph of this size find, those that can run at all."""
+    for rule in STRATEGIES:
+        if context.problem.n <= rule.largest:
+            for candidate in rule.run(context):
+                if candidate.makespan < NEVER:
+                    yield candidate
+
+
+def prices_of(context: Context) -> array[float]:
+    """The prices of the resources."""
+    return floats(context.priced[1])

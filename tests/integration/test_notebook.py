@@ -1,0 +1,68 @@
+"""Notebooks: functions typed cell by cell are seen, and the magic runs a cell as the notebook would."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import codedag
+
+CELL = "import math\ndef typed(x):\n    return math.sqrt(x) + 1\n"
+
+
+def test_functions_are_seen_though_a_notebook_compiles_each_statement_alone(monkeypatch):
+    """Python compiles `math.sqrt` in another way where the import stands in the same source."""
+    main = sys.modules["__main__"]
+    name = "<ipython-input-77-abc>"
+    monkeypatch.setitem(linecache.cache, name, (len(CELL), None, CELL.splitlines(keepends=True), name))
+    for statement in ast.parse(CELL).body:
+        exec(compile(ast.Module([statement], []), name, "exec", dont_inherit=True), main.__dict__)
+    try:
+        before = main.typed.__code__
+        with codedag.trace() as run:
+            main.typed(4.0)
+        assert not [note for note in run.notes if name in note]
+        assert main.typed.__code__ is before
+    finally:
+        del main.typed, main.math
+
+
+SESSION = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+def cell(text):
+    done = shell.run_cell(text, store_history=True)
+    return done
+cell("%load_ext codedag")
+cell("import numpy as np\\ndef f(a):\\n    return np.sqrt(a).sum()")
+done = cell("%%codedag seen\\nx = np.ones((10, 10))\\ny = f(x) * 2\\n(y +\\n 1)  # two lines")
+assert done.result == 201.0, done.result
+seen = shell.user_ns["seen"]
+assert {op.name for op in seen.graph.ops} >= {
+    "numpy.ones", "numpy.sqrt", "numpy.ndarray.sum", "operator.mul", "operator.add"}, list(seen.graph.ops)
+assert seen.status == "ok"
+assert seen._repr_html_().count("<svg") == 1
+assert cell("%%codedag\\ny;").result is None
+assert "__codedag_last__" not in shell.user_ns
+failed = cell("%%codedag broken\\nz = 1\\nraise ValueError('mine')")
+assert isinstance(failed.error_in_exec, ValueError)
+assert shell.user_ns["broken"].status == "failed"
+assert cell("f(x)").result == 100.0
+assert cell("%%codedag\\ndef g(a):\\n    return a * 2\\ng(x).sum()").result == 200.0
+assert cell("g(x).sum()").result == 200.0
+assert isinstance(cell("%%codedag\\nthis is (not Python").error_in_exec, SyntaxError)
+assert cell("%%codedag\\n# nothing").success
+"""
+
+
+def test_the_magic_runs_a_cell_and_shows_its_operations(tmp_path):
+    pytest.importorskip("IPython")
+    (tmp_path / "session.py").write_text(textwrap.dedent(SESSION))
+    done = subprocess.run([sys.executable, "session.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "numpy.sqrt" in done.stdout

@@ -1,0 +1,339 @@
+"""The report in a real browser: every page opens, clicks work, nothing is asked of the network, names are only text."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+from pathlib import Path
+
+import msgspec
+import pytest
+import report_runs
+from browser import CHROMIUM, Browser
+from plan_instances import Ambiguous, as_files, changed, instance, peaks, plan_of, times
+
+from codedag.ir import Graph, RunDirectory, save
+from codedag.plan.decide import make_plan
+from codedag.view.html.page import write_page
+
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium here (Debian package: chromium)")
+
+INSTANCES = 1000
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with Browser() as found:
+        yield found
+
+
+def _close(one: float, other: float) -> bool:
+    return abs(one - other) <= 1e-9 * max(1.0, abs(other))
+
+
+JUDGE = """((all) => all.map((one) => {
+  const data = { machine: { pus: one.pus, links: one.links }, plan: one.plan, edges: one.edges,
+    nbytes: new Map(Object.entries(one.nbytes).map(([op, n]) => [Number(op), n])),
+    scratch: new Map(Object.entries(one.scratch).map(([op, n]) => [Number(op), n])) };
+  const made = instanceOf(data), replayed = simulate(made, null);
+  const name = (item) => item.copy ? `copy ${item.op} ${item.dst}` : `op ${item.op}`;
+  const told = (result) => result.error ? result : { makespan: result.makespan,
+    items: Object.fromEntries(result.items.map((item) => [name(item), [item.start, item.end]])),
+    path: criticalPath(result).map((item) => [item.start, item.end]) };
+  const live = liveBytes(made, replayed.items, (op) => data.nbytes.get(op));
+  return { replayed: told(replayed), peaks: Object.fromEntries([...live].map(([pu, level]) => [pu, level.peak])),
+    other: told(simulate(made, new Map(Object.entries(one.choice).map(([op, to]) => [Number(op), to])))) };
+}))"""
+
+
+def _name(item) -> str:
+    return f"op {item[1]}" if item[0] == "op" else f"copy {item[1][0]} {item[1][1]}"
+
+
+def test_the_page_simulates_plans_as_the_model_says(browser, tmp_path):
+    """1,000 plans are replayed, changed and measured for memory, by the page and by an independent checker."""
+    (tmp_path / "run").mkdir()
+    write_page(RunDirectory(tmp_path / "run"), tmp_path / "page.html")
+    browser.open(f"file://{tmp_path}/page.html")
+    begin = random.randrange(10**6)
+    asked, expected, seed = [], [], begin
+    while len(asked) < INSTANCES:
+        seed += 1
+        made = instance(seed)
+        found = times(made, made["order"])
+        rng = random.Random(seed)
+        moved = {
+            op: rng.choice(sorted(made["costs"][op])) for op in rng.sample(sorted(made["place"]), 1 + len(found) // 9)
+        }
+        try:
+            other = changed(made, found, moved)
+        except Ambiguous:
+            continue
+        choice = {op: {"pu": pu, "seconds": made["costs"][op][pu]} for op, pu in moved.items()}
+        asked.append(
+            {
+                **{k: made[k] for k in ("pus", "links", "edges", "nbytes", "scratch")},
+                "plan": plan_of(made, found),
+                "choice": choice,
+            }
+        )
+        expected.append((seed, found, times(made, other), peaks(made, made["order"], found)))
+    told = []
+    for first in range(0, INSTANCES, 100):
+        told += browser.run(f"{JUDGE}({json.dumps(asked[first : first + 100])})")
+    for (number, found, other, most), said in zip(expected, told, strict=True):
+        for wanted, result in ((found, said["replayed"]), (other, said["other"])):
+            assert "error" not in result, (number, result)
+            assert result["items"].keys() == {_name(item) for item in wanted}, number
+            for item, (start, end) in wanted.items():
+                assert _close(result["items"][_name(item)][0], start), (number, item)
+                assert _close(result["items"][_name(item)][1], end), (number, item)
+            assert _close(result["makespan"], max(end for _, end in wanted.values())), number
+            steps = result["path"]
+            assert all(_close(a[1], b[0]) for a, b in itertools.pairwise(steps)), number
+            assert not steps or (steps[0][0] == 0 and _close(steps[-1][1], result["makespan"])), number
+        assert {pu: size for pu, size in said["peaks"].items() if size} == {
+            pu: size for pu, size in most.items() if size
+        }, number
+
+
+def test_the_page_replays_the_plans_of_the_planner(browser, tmp_path):
+    """1,000 plans that `codedag plan` would write take in the page what their files say."""
+    (tmp_path / "run").mkdir()
+    write_page(RunDirectory(tmp_path / "run"), tmp_path / "page.html")
+    browser.open(f"file://{tmp_path}/page.html")
+    begin = random.randrange(10**6)
+    asked, plans = [], []
+    for seed in range(begin, begin + INSTANCES):
+        made = instance(seed)
+        plan = msgspec.to_builtins(make_plan(*as_files(made), budget=0.0, seed=seed))
+        facts = {
+            "placement": [[one["op"], one["pu"], one["variant"]] for one in plan["placement"]],
+            "schedule": [[one["op"], one["start"], one["end"]] for one in plan["schedule"]],
+            "transfers": plan["transfers"],
+        }
+        kept = {k: made[k] for k in ("pus", "links", "edges", "nbytes", "scratch")}
+        asked.append({**kept, "plan": facts, "choice": {}})
+        plans.append((seed, plan))
+    told = []
+    for first in range(0, INSTANCES, 100):
+        told += browser.run(f"{JUDGE}({json.dumps(asked[first : first + 100])})")
+    for (seed, plan), said in zip(plans, told, strict=True):
+        result = said["replayed"]
+        assert "error" not in result, (seed, result)
+        assert _near(result["makespan"], plan["makespan_seconds"]), seed
+        for step in plan["schedule"]:
+            assert _near(result["items"][f"op {step['op']}"][1], step["end"]), (seed, step)
+        for copy in plan["transfers"]:
+            assert _near(result["items"][f"copy {copy['op']} {copy['dst']}"][1], copy["end"]), (seed, copy)
+
+
+def _near(one: float, other: float) -> bool:
+    """Equal as the model asks: within a millionth."""
+    return abs(one - other) <= 1e-6 * max(other, 1e-3)
+
+
+PAGES = ("summary", "graph", "timeline", "operations", "plan", "log", "memory", "method")
+
+
+def _open(browser: Browser, folder: Path) -> float:
+    """Writes the page of a run, opens it and returns the seconds that it took to open; nothing was asked or said."""
+    page = folder.parent / f"{folder.name}.html"
+    write_page(RunDirectory(folder), page)
+    browser.complaints.clear()
+    browser.requests.clear()
+    return browser.open(f"file://{page}")
+
+
+def _show(browser: Browser, page: str) -> str:
+    """The text of one page of the report."""
+    browser.run(f"location.hash = {json.dumps(page)}")
+    browser.wait(f"document.querySelector('[role=tab][aria-selected=true]').id === 'tab-{page}'")
+    browser.run("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    return browser.run("document.querySelector('main').innerText")
+
+
+def _quiet(browser: Browser) -> None:
+    assert browser.complaints == []
+    assert [one for one in browser.requests if not one.startswith(("file:", "data:"))] == []
+
+
+def _keep_picture(browser: Browser, name: str) -> None:
+    """Screenshots are kept where CODEDAG_SCREENSHOTS says, to be looked at."""
+    folder = os.environ.get("CODEDAG_SCREENSHOTS")
+    if folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        browser.picture(Path(folder) / f"{name}.png")
+
+
+@pytest.fixture
+def two_units(tmp_path):
+    report_runs.two_units(tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(1500, 1000), (1280, 720)])
+def test_every_page_opens_in_both_themes(browser, two_units, theme, size):
+    browser.resize(*size)
+    browser.theme(theme)
+    _open(browser, two_units)
+    shown = {}
+    for page in PAGES:
+        shown[page] = _show(browser, page)
+        _keep_picture(browser, f"{page}-{theme}-{size[0]}")
+    browser.resize(1500, 1000)
+    _quiet(browser)
+    for page, words in {
+        "summary": ("2.00\u00d7", "identical", "cuda:0 (simulated)", "one table kernel"),
+        "graph": ("whole program", "6 operations in 6 boxes"),
+        "timeline": ("switched", "cuda:0 (simulated)", "copy cpu → cuda:0", "critical path"),
+        "operations": ("cv2.imread", "train.py:10", "sure", "measured in use"),
+        "plan": ("101 ms", "ten times faster there", "fuse: truediv \u203a clip"),
+        "log": ("no exact variant is known", "train.py:12-13", "bit-equal"),
+        "memory": ("240 MB", "Who holds the peak on cuda:0"),
+        "method": ("numpy", "4 forked processes", "60 of 600 calls"),
+    }.items():
+        for each in words:
+            assert each in shown[page], (page, each)
+
+
+def test_no_page_is_wider_than_a_laptop(browser, two_units):
+    browser.resize(1280, 720)
+    _open(browser, two_units)
+    for page in PAGES:
+        _show(browser, page)
+        assert browser.run("document.documentElement.scrollWidth") <= 1280, page
+    browser.resize(1500, 1000)
+
+
+def test_a_choice_is_simulated_at_once(browser, two_units):
+    _open(browser, two_units)
+    _show(browser, "plan")
+    seconds = "Number(document.getElementById('whatif').dataset.seconds)"
+    assert browser.run(seconds) == pytest.approx(0.101)
+    browser.run("(() => { const s = document.querySelector('select[data-op=\"5\"]'); s.value = '0';"
+                " s.dispatchEvent(new Event('change')); })()")  # fmt: skip
+    assert browser.run(seconds) == pytest.approx(0.275)  # no copy, and 0.2 s as written
+    browser.click("main input[type=checkbox]")  # the change is taken back: 0.03 + 0.01 s instead of 0.01
+    assert browser.run(seconds) == pytest.approx(0.305)
+    assert "+204 ms" in browser.run("document.querySelector('main').innerText")
+    browser.run("[...document.querySelectorAll('button')].find((b) => b.textContent === 'back to the plan').click()")
+    assert browser.run(seconds) == pytest.approx(0.101)
+    _quiet(browser)
+
+
+def test_a_click_opens_a_folded_box_and_a_key_closes_it(browser, tmp_path):
+    report_runs.large(tmp_path / "run", 400)
+    _open(browser, tmp_path / "run")
+    _show(browser, "graph")
+    assert browser.run("document.querySelectorAll('svg g.b').length") <= 150
+    crumbs = "[...document.querySelectorAll('.crumbs button')].map((b) => b.textContent)"
+    assert browser.run(crumbs) == ["whole program"]
+    browser.click(".tools button:last-child")  # fit: everything is in sight
+    browser.click("svg g.b.folded rect.box")
+    browser.wait(f"{crumbs}.length === 2")
+    assert 1 < browser.run("document.querySelectorAll('svg g.b').length") <= 150
+    browser.run("document.querySelector('.canvas svg').focus()")
+    browser.press("Escape")
+    browser.wait(f"{crumbs}.length === 1")
+    _quiet(browser)
+
+
+def test_search_finds_an_operation_inside_folded_boxes(browser, tmp_path):
+    report_runs.large(tmp_path / "run", 400)
+    _open(browser, tmp_path / "run")
+    _show(browser, "graph")
+    browser.press("/")
+    assert browser.run("document.activeElement.type") == "search"
+    for key in "train.py:377":
+        browser.press(key)
+    browser.wait("document.querySelector('aside').innerText.startsWith('1 found')")
+    assert browser.run("document.querySelectorAll('svg g.b.hit').length") == 1
+    browser.click("aside a")
+    browser.wait("document.querySelector('svg g.b.on') !== null")
+    assert "train.py:377" in browser.run("document.querySelector('svg g.b.on').textContent")
+    _quiet(browser)
+
+
+def test_keys_walk_through_pages_boxes_and_tables(browser, two_units):
+    _open(browser, two_units)
+    for number, page in enumerate(PAGES, 1):
+        browser.press(str(number))
+        browser.wait(f"document.querySelector('[role=tab][aria-selected=true]').id === 'tab-{page}'")
+    _show(browser, "graph")
+    browser.run("document.querySelector('svg g.b').focus()")
+    browser.press("Enter")
+    assert "train.py:10" in browser.run("document.querySelector('aside').innerText")
+    _show(browser, "operations")
+    first = "document.querySelector('tbody tr .name').textContent"
+    assert browser.run(first) == "Conv2d.__call__"
+    browser.run("[...document.querySelectorAll('th button')].find((b) => b.textContent === 'calls').focus()")
+    browser.run("[...document.querySelectorAll('th button')].find((b) => b.textContent.startsWith('own')).focus()")
+    browser.press("Enter")
+    browser.wait(f"{first} === 'torch.from_numpy'")
+
+
+def test_before_and_after_the_plan(browser, two_units):
+    _open(browser, two_units)
+    _show(browser, "graph")
+    fills = "new Set([...document.querySelectorAll('svg g.b rect.box')].map((box) => box.getAttribute('fill'))).size"
+    click = "[...document.querySelectorAll('.tools button')].find((b) => b.textContent === '{}').click()"
+    browser.run(click.format("colour: PU / variant"))
+    assert browser.run(fills) == 1
+    browser.run(click.format("after"))
+    assert browser.run(fills) == 3  # as written, in a table, on the other unit
+    assert "200 ms → 21.0 ms" in browser.run("document.querySelector('.canvas').textContent")
+
+
+def test_hostile_names_are_only_text(browser, tmp_path):
+    report_runs.hostile(tmp_path / "run")
+    _open(browser, tmp_path / "run")
+    for page in PAGES:
+        shown = _show(browser, page)
+        if page in ("operations", "log", "method"):
+            assert "<script>" in shown, page
+    assert browser.run("document.querySelectorAll('script').length") == 2
+    assert browser.run("document.querySelectorAll('img').length") == 0
+    assert browser.run("document.title").startswith("CodeDAG: ")
+    _quiet(browser)
+
+
+@pytest.mark.parametrize("what", ["nothing", "crashed", "broken", "empty graph"])
+def test_a_run_that_has_little_says_so(browser, tmp_path, what):
+    run = tmp_path / "run"
+    run.mkdir()
+    if what != "nothing":
+        report_runs.info(run, status="running", exit_code=None)
+    if what == "broken":
+        (run / "graph.json").write_text("{")
+        (run / "plan.json").write_text('{"format": "codedag/plan", "version": 9}')
+    if what == "empty graph":
+        save(Graph.build([]), run / "graph.json")
+    _open(browser, run)
+    shown = {page: _show(browser, page) for page in PAGES}
+    _quiet(browser)
+    said = {
+        "nothing": ("no run.json", "There is no graph.json in this run"),
+        "crashed": ("still running, or killed", "did not get to its end"),
+        "broken": ("graph.json cannot be read", "plan.json cannot be read", "version"),
+        "empty graph": ("No operation on data was recorded",),
+    }[what]
+    for words in said:
+        assert words in shown["summary"] + browser.run("document.querySelector('header').innerText"), words
+    for page in PAGES:
+        assert len(shown[page]) > 20, page
+
+
+def test_a_hundred_thousand_operations_open(browser, tmp_path):
+    report_runs.large(tmp_path / "run", 100_000)
+    _open(browser, tmp_path / "run")
+    assert "100,000" in _show(browser, "summary")
+    assert "3,000 hottest of 100,000" in _show(browser, "operations")
+    assert "100,000 operations in" in _show(browser, "graph")
+    assert "more operations than the page re-evaluates" in _show(browser, "plan")
+    _show(browser, "timeline")
+    _quiet(browser)
+    assert (tmp_path / "run.html").stat().st_size < 2_500_000
