@@ -10,6 +10,7 @@ from codedag.ir.verdict import No
 _PURE = Known(Effect.PURE)
 _ALIAS = Known(Effect.PURE, fresh=False)
 _WRITES_FIRST = Known(Effect.WRITES, fresh=False, writes=(0,))
+_MOVES_ON = Known(Effect.WRITES, fresh=False, writes=(0,))  # whoever else holds the iterator finds it further on
 _SUMS = Known(Effect.PURE, by_threads=True)
 _BINARY = frozenset(
     [
@@ -51,11 +52,12 @@ _INPLACE = frozenset(
         "ior",
         "ixor",
         "iand",
-        "concat",
-        "iconcat",
     ]
 )
 _LISTS = (list, tuple)
+_EMPTY: tuple[Any, ...] = ([], (), {}, range(0), "a", "é", b"", {}.values(), {}.items(), range(2**70))
+_STEPS: frozenset[type] = frozenset(type(iter(each)) for each in _EMPTY) | {type(reversed([]))}
+_JOINED = frozenset({enumerate, zip})
 _WALKS: tuple[type, ...] = (list, tuple, dict, range, str, bytes, type({}.keys()), type({}.values()), type({}.items()))
 
 
@@ -130,9 +132,24 @@ def _iter(table: Table, value: Any) -> Known | No:
     kind = type(value)
     if kind in (set, frozenset):
         return Known(Effect.PURE, fresh=False, deterministic=len(value) < 2)
+    if _is_plain_iterator(value):
+        return _MOVES_ON
     if kind in _WALKS or (kind in table.held and table.plain(value)):
         return _ALIAS
     return _not_plain("iter", value)
+
+
+def _is_plain_iterator(value: Any, depth: int = 4) -> bool:
+    """Whether an iterator walks over builtin containers only; what it holds is asked of the exact builtin type."""
+    kind = type(value)
+    if kind in _STEPS:
+        return True
+    return depth > 0 and kind in _JOINED and all(_is_plain_iterator(part, depth - 1) for part in _parts(value, kind))
+
+
+def _parts(value: Any, kind: type) -> tuple[Any, ...]:
+    held = value.__reduce__()[1]
+    return held[:1] if kind is enumerate else held  # type: ignore[no-any-return]
 
 
 def static(kind: type, name: str) -> Any:
