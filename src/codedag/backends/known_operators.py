@@ -55,6 +55,7 @@ _INPLACE = frozenset(
     ]
 )
 _LISTS = (list, tuple)
+_HOLDERS = (list, tuple, dict)
 _EMPTY: tuple[Any, ...] = ([], (), {}, range(0), "a", "é", b"", {}.values(), {}.items(), range(2**70))
 _STEPS: frozenset[type] = frozenset(type(iter(each)) for each in _EMPTY) | {type(reversed([]))}
 _JOINED = frozenset({enumerate, zip})
@@ -86,13 +87,18 @@ def _with_plain(table: Table, name: str, operands: tuple[Any, ...]) -> Known | N
             return _WRITES_FIRST
         name = name[1:] if name[1:] in _BINARY else f"{name[1:]}_"
     if name in _UNARY or name in _BINARY:
-        if any(type(value) in _LISTS for value in operands) and name in ("add", "mul"):
+        if any(type(value) in _HOLDERS for value in operands) and name in ("add", "mul", "or_"):
             return _PURE if all(_flat(table, value) for value in operands) else _ALIAS
+        if name == "pos" and not table.is_atom(first):
+            return _ALIAS  # +tensor is the tensor itself
         return _SUMS if name == "matmul" else _PURE
     return No(f"operator.{name} is not known")
 
 
 def _flat(table: Table, value: Any) -> bool:
+    """Whether nothing that could be written is inside of a container."""
+    if type(value) is dict:
+        return all(map(table.is_atom, value.values()))
     return all(map(table.is_atom, value)) if type(value) in _LISTS else True
 
 
