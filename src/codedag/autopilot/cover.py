@@ -134,8 +134,7 @@ class Cover:
             if not self._is_own(check, known, values, holders):
                 item.give_up(f"{name} writes into something that others may hold", check)
             return ONCE
-        if known.by_threads:
-            item.give_up(f"{name} may depend on the number of threads", check)
+        # `by_threads` does not matter: a thread of ours has the settings of the program's own
         return ONCE if any(type(value) in _CONTAINERS for value in values) else ALWAYS
 
     def _is_own(self, check: Check, known: Known, values: tuple[Any, ...], holders: int) -> bool:
