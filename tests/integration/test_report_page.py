@@ -352,3 +352,15 @@ def test_a_hundred_thousand_operations_open(browser, tmp_path):
     _show(browser, "timeline")
     _quiet(browser)
     assert (tmp_path / "run.html").stat().st_size < 2_500_000
+
+
+def test_a_difference_is_said_loudly(browser, two_units):
+    found = RunDirectory(two_units).report
+    proof = msgspec.structs.replace(found.verdict, identical=False, mismatches=2, unverified=5)
+    save(msgspec.structs.replace(found, verdict=proof), two_units / "report.json")
+    _open(browser, two_units)
+    for page in ("summary", "log"):
+        shown = _show(browser, page)
+        assert "2 differed" in shown
+        assert "5 results had been used unchecked before the first difference was found" in shown
+    _quiet(browser)
