@@ -18,7 +18,9 @@ from codedag.plan.solution import Timetable
 from codedag.plan.strategies import Candidate, Context, candidates
 
 #: How many of the best candidates are tried with waiting, and how many ops the search that waits looks at per second.
-TRIED = 12
+TRIED = 8
+#: How long candidates are tried with waiting once there is one that fits, beyond the budget.
+PATIENCE_SECONDS = 2.0
 OPS_PER_SECOND = 60_000
 
 
@@ -35,8 +37,12 @@ def within_memory(context: Context, found: Found, budget: float, seed: int) -> F
     best = _as_early_as_possible(context, found)
     edges = edges_of(problem)
     waiting = _Waiting(context, edges, best.makespan if best else inf)
+    deadline = time.monotonic() + budget + PATIENCE_SECONDS
     for candidate in _candidates(context, edges, found):
         waiting.offer(candidate)
+        if time.monotonic() > deadline and (best or waiting.best):
+            found.truncated = True
+            break
     if problem.n <= 3000:
         waiting.improve(budget, seed)
     if waiting.best is not None and waiting.times is not None:
