@@ -20,6 +20,7 @@ from codedag.instrument.sites import CALL, ITERATE, RETURN, SETITEM
 from codedag.ir.verdict import No
 from codedag.migrate import _order
 from codedag.migrate._order import ALWAYS, ONCE, THEN, Check
+from codedag.migrate.remember import Recall
 from codedag.migrate.standin import Method, StandIn
 
 Function = tuple[str, str]  # file and qualified name
@@ -100,6 +101,8 @@ class Cover:
         item.look()
         if check.kind == RETURN:
             return ALWAYS
+        if any(_is_recalled(value, args[0] if check.kind == CALL else check.site.function) for value in args):
+            return ONCE
         if check.kind == CALL:
             return self._call(check, item, args, names or (), holders)
         operands = tuple(_real(value) for value in args)
@@ -131,8 +134,7 @@ class Cover:
             if not self._is_own(check, known, values, holders):
                 item.give_up(f"{name} writes into something that others may hold", check)
             return ONCE
-        if known.by_threads:
-            item.give_up(f"{name} may depend on the number of threads", check)
+        # `by_threads` does not matter: a thread of ours has the settings of the program's own
         return ONCE if any(type(value) in _CONTAINERS for value in values) else ALWAYS
 
     def _is_own(self, check: Check, known: Known, values: tuple[Any, ...], holders: int) -> bool:
@@ -205,12 +207,21 @@ def _has_own_storage(torch: Any, tensor: Any) -> bool:
     return bool(storage.resizable() and count(storage._cdata) <= count(other._cdata))
 
 
+def _is_recalled(value: Any, function: Any) -> bool:
+    """Whether a value stands for something kept, on its way to the call that it always went to."""
+    standin = value.standin if type(value) is Method else value
+    return type(standin) is StandIn and type(standin.deferred) is Recall and standin.deferred.goes_to(function)
+
+
 def _real(value: Any) -> Any:
-    return value.deferred.sample if type(value) is StandIn else value
+    """The value, or for one that is not there yet a value like it."""
+    if type(value) is not StandIn:
+        return value
+    return value.deferred.settle() if type(value.deferred) is Recall else value.deferred.sample
 
 
 def _function(value: Any) -> Any:
-    return getattr(value.standin.deferred.sample, value.name) if type(value) is Method else value
+    return getattr(_real(value.standin), value.name) if type(value) is Method else value
 
 
 def _shown(function: Any) -> str:

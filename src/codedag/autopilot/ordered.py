@@ -194,7 +194,7 @@ class Batch:
 
     def take_back(self) -> None:
         """Gives the generators the states that they had before the batch."""
-        for generator, state in self._states.values():
+        for generator, state in reversed(self._states.values()):  # two may share a stream: the first state is the last
             give_state(generator, state)
 
 

@@ -419,10 +419,17 @@ def _swap(path: str, codes: dict[CodeKey, types.CodeType | None], functions: Fun
     for function in functions_of(path) if functions is None else functions.get(path, ()):
         before = function.__code__
         code = codes.get(place_of(before))
-        if code is not None and code is not before and code.co_freevars == before.co_freevars:
+        if code is not None and code is not before and _is_same_function(code, before):
             function.__code__ = code
             swapped.append(Swap(function, before))
     return swapped
+
+
+def _is_same_function(code: types.CodeType, before: types.CodeType) -> bool:
+    """Whether two codes of one place are of one function: ours that stand for a line of the user's are of none."""
+    count = before.co_argcount + before.co_kwonlyargcount
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return code.co_freevars == before.co_freevars and names == before.co_varnames[:count]
 
 
 def functions_of(path: str) -> list[types.FunctionType]:

@@ -48,6 +48,16 @@ class _Run(threading.local):
     value: Any = None
 
 
+class _Kind:
+    """Has the methods of a class; any other attribute is said to be no method."""
+
+    def __init__(self, kind: type) -> None:
+        self._kind = kind
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kind, name, None)
+
+
 @dataclass(slots=True)
 class Recall:
     """A value that was kept, on its way along the calls that are skipped; what `Deferred` is to a chain."""
@@ -61,8 +71,14 @@ class Recall:
 
     @property
     def sample(self) -> Any:
-        """A value of the type that this one has."""
-        return self.prefix.samples[len(self.steps) - 1]
+        """What can be asked for the methods of this value; the value itself is not made for that."""
+        return _Kind(self.prefix.kinds[len(self.steps) - 1])
+
+    def goes_to(self, function: Any) -> bool:
+        """Whether the next call is of what it was whenever this was learned; then it is skipped, or known."""
+        number = len(self.steps)
+        part = self.prefix.constant[number] if not self.done and number < self.prefix.length else None
+        return part is not None and bool(part[0] == _name(function))
 
     def settle(self, space: dict[str, Any] | None = None) -> Any:
         """The value that the calls so far give when each runs as written."""
@@ -85,10 +101,10 @@ class Prefix:
 
     def __init__(self, links: Sequence[Link], trial: Trial, memory: Memory, repeats: Callable[[], bool]) -> None:
         self.links, self.trial, self.memory, self._repeats = list(links), trial, memory, repeats
-        self.samples: list[Any] = [None] * len(links)
+        self.kinds: list[type] = [object] * len(links)
         self.length = len(links)
         self._inner = [link.site.variant for link in links]
-        self._constant: list[Any] = [None] * len(links)
+        self.constant: list[Any] = [None] * len(links)
         self._kept: dict[Any, Any] = {}
         self._seen: set[Any] = set()
         self._learned = 0
@@ -176,16 +192,16 @@ class Prefix:
         lazy = isinstance(known, Known) and known.effect is Effect.WRITES and known.writes == ("self",) and link.at < 0
         if isinstance(known, Known) and known.deterministic and (known.effect is Effect.PURE or lazy):
             part = _part(link, function, rest, keywords)
-        if part is None or self._constant[number] not in (None, part):
+        if part is None or self.constant[number] not in (None, part):
             self.length = min(self.length, number)
             self._kept.clear()
             self._learned = 0
-        self._constant[number] = part
+        self.constant[number] = part
 
     def _went(self, number: int, key: Any, value: Any) -> None:
         """Notes a step that ran as written; after the last one its value is kept."""
         run = self._run
-        self.samples[number] = value
+        self.kinds[number] = type(value)  # not the value: it is the program's, and nobody else may hold it
         run.key, run.step, run.value = key, number, value
         if number != self.length - 1:
             return
@@ -216,12 +232,15 @@ class Prefix:
         self, recall: Recall, number: int, function: Any, rest: tuple[Any, ...], keywords: dict[str, Any]
     ) -> bool:
         is_next = len(recall.steps) == number < self.length and not recall.done
-        return is_next and bool(_part(self.links[number], function, rest, keywords) == self._constant[number])
+        return is_next and bool(_part(self.links[number], function, rest, keywords) == self.constant[number])
 
     def _skip(
         self, recall: Recall, caller: Caller, function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
         space: dict[str, Any], standin: Any = None,
     ) -> Any:  # fmt: skip
+        at = self.links[len(recall.steps)].at
+        if recall.steps and at >= 0:  # not the stand-in: it and the recall would hold each other
+            args = (*args[:at], None, *args[at + 1 :])
         recall.steps.append((caller, function, args, keywords))
         if len(recall.steps) < self.length:
             return StandIn(recall) if standin is None else standin

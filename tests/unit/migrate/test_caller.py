@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 from fusing import PATH, fuse
 
+from codedag.instrument.program import Program
+from codedag.migrate.caller import Caller
+
 SOURCE = """
 import logging
 import warnings
@@ -70,3 +73,22 @@ def test_each_line_warns_once(module, img):
             module.f(img & 1, 0.0)
     assert sorted((str(w.message).split()[0], w.lineno) for w in caught) == [("divide", 13), ("invalid", 9)]
     assert "__warningregistry__" in vars(module.module)
+
+
+def test_what_stands_for_a_line_is_never_given_the_code_of_the_function_there(tmp_path):
+    path = tmp_path / "one_line.py"
+    path.write_text("def double(x): return abs(x) * 2\n")
+    program = Program([tmp_path])
+    space: dict[str, Any] = {}
+    exec(program.load(str(path), path.read_bytes()), space)
+    site = next(s for s in program.files[str(path)].sites if s.kind == 0)
+    caller = Caller(site.info)
+    variant = lambda function, *args: caller.in_module(space)(function, args, {})  # noqa: E731
+    program.settle(str(path), "double")
+    program.plan(str(path), "double", {site.info.index: variant})
+    program.install(str(path), ["double"])
+    assert space["double"](-3) == 6  # now the caller has a function of its own, at the same line, of the same name
+    program.install(str(path), ["double"])
+    program.retire(str(path), "double", [])
+    assert space["double"](-3) == 6
+    program.restore()
