@@ -15,7 +15,9 @@ function planInstance() {
 
 // A chart of lanes with bars; wheel or buttons zoom into time, drag moves.
 function lanesChart(lanes, end, options) {
-  const left = 190, rowHeight = 19, begin = options.begin || 0, state = { from: begin, to: end || 1 };
+  const left = 190, rowHeight = 19, begin = options.begin || 0;
+  if (!(end > begin)) end = begin + 1e-6; // nothing took any time
+  const state = { from: begin, to: end };
   const rows = lanes.reduce((sum, lane) => sum + lane.rows, 0);
   const height = 30 + rows * rowHeight + lanes.length * 10;
   const svg = draw("svg.chart", { height, tabindex: 0, role: "img", "aria-label": options.label });
@@ -87,8 +89,12 @@ function measuredCard() {
   const events = DATA.events;
   if (!events) return card("w12", "Measured", missing("events"));
   if (!events.calls.length) return card("w12", "Measured", el("p", null, "No calls were recorded."));
-  const base = Math.min(...events.lanes.map((lane) => lane.process));
-  const lanes = events.lanes.map((lane) => ({ name: `${lane.process === base || events.lanes[0].process === lane.process ? "program" : `process ${lane.process}`} · ${lane.name || `thread ${lane.thread}`}`, items: [], rows: 1 }));
+  const own = events.lanes[0].process, threads = new Map();
+  const lanes = events.lanes.map((lane) => {
+    threads.set(lane.process, (threads.get(lane.process) || 0) + 1);
+    const owner = lane.process === own ? "program" : `process ${lane.process}`;
+    return { name: `${owner} · ${lane.name || `thread ${threads.get(lane.process)}`}`, items: [], rows: 1 };
+  });
   for (const [id, lane, start, end, nbytes] of events.calls) {
     const op = BY_ID.get(id), name = op ? op.short : `op ${id}`, depth = depthOf(op);
     lanes[lane].rows = Math.max(lanes[lane].rows, depth + 1);
@@ -118,7 +124,7 @@ function plannedCard(result, title, words) {
       colour: item.copy ? "var(--heat2)" : shadeOf(item.pu, (PLACED.get(item.op) || {}).variant || "original"), title: `${op ? `${op.name}\n${op.file}:${op.line}` : `op ${item.op}`}\n${timeText(item.end - item.start)} from ${timeText(item.start)}${critical.has(item) ? "\non the critical path" : ""}` });
   }
   return card("w12", title, words, lanesChart([...lanes.values()], result.makespan, { label: "planned timeline" }),
-    el("div.legend", null, several ? el("span", null, el("i", { style: "border:2px solid var(--mark)" }), "on the critical path: shortening any other operation changes nothing") : el("span", null, "one unit, one operation after the other: all of it is the critical path"), el("span", null, el("i", { style: "background:var(--heat2)" }), "copy between units")));
+    el("div.legend", null, several ? el("span", null, el("i", { style: "border:2px solid var(--mark)" }), "on the critical path: shortening any other operation changes nothing") : el("span", null, "one unit, one operation after the other: all of it is the critical path"), result.items.some((item) => item.copy) ? el("span", null, el("i", { style: "background:var(--heat2)" }), "copy between units") : null));
 }
 
 function pathCard(result) {
