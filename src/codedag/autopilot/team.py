@@ -14,11 +14,13 @@ from codedag.autopilot.shares import Refusal, WorkerReport, move_of, share_of
 from codedag.autopilot.workers import FIRST_WORD, Crew
 from codedag.instrument import sites as site_module
 from codedag.instrument.guard import attempt
+from codedag.migrate.memory import budget
 from codedag.trace.gathered import Gathered
 from codedag.trace.records import join
 
 if TYPE_CHECKING:
     from codedag.autopilot.pilot import Pilot
+WORKERS = 16  # that may share the memory for what is kept
 #: The kinds of changes that processes take over from each other; memory and threads are each one's own.
 SHARED = ("fuse", "substitute")
 
@@ -65,8 +67,15 @@ class Team:
         util: Any = sys.modules.get("multiprocessing.util")
         if util is not None:
             util.Finalize(None, self.end_worker, exitpriority=100)
+        attempt(self._share_memory)
         attempt(self.crew.tell, self._fill, FIRST_WORD)  # so that the program knows of this process, however it ends
         self.pilot.tick()
+
+    def _share_memory(self) -> None:
+        """Workers do not know of each other: each may keep as much as lets many of them stay below the budget."""
+        memory = self.pilot.memory
+        whole = budget() if memory.most_nbytes is None else memory.most_nbytes
+        memory.most_nbytes = memory.nbytes + max(whole - memory.nbytes, 0) // WORKERS
 
     def end_worker(self) -> None:
         """Writes what this worker did, as the last thing."""
