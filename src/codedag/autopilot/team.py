@@ -34,6 +34,7 @@ class Team:
         self._adopted: set[tuple[str, str, tuple[int, ...]]] = set()
         self._lookout = workers.Lookout(self)
         self._began = 0.0
+        self._began_worker = 0  # the process in which that was told
         self._spent = 0  # nanoseconds of observing that are the parent's
 
     def start(self) -> None:
@@ -67,7 +68,10 @@ class Team:
         util: Any = sys.modules.get("multiprocessing.util")
         if util is not None:
             util.Finalize(None, self.end_worker, exitpriority=100)
-        attempt(self._share_memory)
+        if self._began_worker != self.crew.process:
+            self._began_worker = self.crew.process
+            self.pilot.widen.leave()
+            attempt(self._share_memory)
         attempt(self.crew.tell, self._fill, FIRST_WORD)  # so that the program knows of this process, however it ends
         self.pilot.tick()
 
