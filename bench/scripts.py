@@ -33,6 +33,7 @@ MARKS = ("<!-- scripts: begin -->", "<!-- scripts: end -->")
 WARM, EPOCHS, VOID = 2, 6, 1.3
 #: Items of each example: enough for an epoch of about a second on two quiet cores.
 COUNTS = {
+    "images_crop": 320,
     "images_cv2": 320, "images_pil": 256, "images_albumentations": 256, "images_workers": 320, "birds_librosa": 96,
     "xray_filters": 96, "table_pandas": 20000, "generator_loop": 320, "map_dicts": 384, "stream_shards": 320,
     "nothing_to_gain": 512,
@@ -83,8 +84,9 @@ class Bench:
     def measured(self, rounds: int) -> dict[str, object]:
         """Rates of every round, ratios, spread, and whether all results were the same."""
         digests = [self._run(way, digest=self.home / way) and (self.home / way).read_text() for way in WAYS]
-        equal = len(set(digests)) == 1
-        print(f"{self.name}: {len(digests[0].split())} results compared, bit-equal: {equal}", flush=True)
+        equal = digests[0] == digests[2]
+        capped = "" if digests[0] == digests[1] else " (capping threads alone changes bits: sums are ordered by them)"
+        print(f"{self.name}: {len(digests[0].split())} results compared, bit-equal: {equal}{capped}", flush=True)
         runs: dict[str, list[Measure]] = {way: [] for way in WAYS}
         for number in range(rounds):
             for way in random.Random(f"{self.name}{number}").sample(WAYS, len(WAYS)):

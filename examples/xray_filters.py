@@ -8,10 +8,11 @@ import hashlib
 import os
 import time
 
+import cv2
 import numpy as np
 import torch
 from scipy import ndimage
-from skimage import exposure, io, transform
+from skimage import exposure, transform
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -36,7 +37,7 @@ def make_xrays(folder, count):
         picture += rng.normal(0, 8, picture.shape)
         speckle = rng.random(picture.shape)
         picture[speckle < 0.01], picture[speckle > 0.99] = 0, 255
-        io.imsave(path, np.clip(picture, 0, 255).astype(np.uint8), check_contrast=False)
+        cv2.imwrite(path, np.clip(picture, 0, 255).astype(np.uint8))
 
 
 def clean(image):
@@ -58,7 +59,7 @@ class Xrays(Dataset):
 
     def __getitem__(self, index):
         path = self.paths[index]
-        image = clean(io.imread(path))
+        image = clean(cv2.imread(path, cv2.IMREAD_GRAYSCALE))
         image = exposure.rescale_intensity(image)
         image = transform.resize(image, (self.size, self.size), anti_aliasing=False)
         image = (image - 0.5) / 0.25
@@ -83,13 +84,14 @@ def main():
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--size", type=int, default=224)
-    parser.add_argument("--threads", type=int, default=0, help="cap the threads of torch")
+    parser.add_argument("--threads", type=int, default=0, help="cap the threads of torch and cv2")
     parser.add_argument("--digest", help="write a digest of every batch to this file")
     args = parser.parse_args()
 
     torch.manual_seed(1)
     if args.threads:
         torch.set_num_threads(args.threads)
+        cv2.setNumThreads(args.threads)
     make_xrays(args.data, args.count)
 
     loader = DataLoader(Xrays(args.data, args.size), batch_size=args.batch, shuffle=True)

@@ -53,7 +53,7 @@ _MODULES = {
     "scipy": ("fft", "ndimage", "signal"),
     "skimage": (
         "color", "exposure", "filters", "measure", "morphology", "restoration", "transform", "util", "feature",
-        "segmentation",
+        "segmentation", "io",
     ),
     "librosa": ("core", "feature", "effects", "filters", "util"),
 }  # fmt: skip
@@ -380,3 +380,57 @@ def test_a_transform_of_the_user_is_not_known():
 
     for inside in (Mine(p=1), albumentations.Lambda(image=_as_it_is)):
         assert not isinstance(known_call(albumentations.Compose([inside]), (), {"image": np.zeros((4, 4, 3))}), Known)
+
+
+def _large(seed):
+    """Arguments that are large enough for a library to use its threads."""
+    numbers = np.random.default_rng(seed)
+    colour = numbers.integers(0, 256, (301, 403, 3), dtype=np.uint8)
+    real, kernel = numbers.random((301, 403)).astype(np.float32), np.ones((5, 5), np.uint8)
+    tensor, matrix = torch.from_numpy(real), np.float32([[0.9, 0.1, 1], [0.05, 0.8, 2]])
+    of_cv2 = [
+        (colour,), (colour, 6), (colour, (400, 300)), (colour, colour[::-1].copy()), (colour, (5, 5), 1.5),
+        (colour, kernel),
+        (colour, 1), (colour, 5), (colour, cv2.CV_32F, 1, 0), (colour, -1, kernel / 25), (colour, matrix, (800, 700)),
+        (colour, 0.5, colour, 0.5, 0), (real,), (real, real), (colour[..., 0].copy(),),
+        (colour, np.arange(256, dtype=np.uint8)),
+        (colour[..., 0].copy(), 255, 0, 0, 3, 2), (colour, 5, 20, 20), (colour, 100, 255, 0), (colour, 2, kernel),
+        (colour[..., 0].copy(), 50, 100), (colour, 1, 1, 2, 2, 4),
+    ]  # fmt: skip
+    of_torch = [
+        (tensor,), (tensor, tensor.flip(0)), (tensor, 1.5), (tensor, 0), (tensor > 0.5, tensor, -tensor),
+        ([tensor, tensor],),
+        (tensor, tensor, 0.5), (tensor, (0, 1)), (tensor, 0, 1), (torch.from_numpy(colour),), (tensor, tensor, tensor),
+        (torch.from_numpy(colour), torch.from_numpy(colour[::-1].copy())), (tensor, 3, 0),
+    ]  # fmt: skip
+    return {"cv2": of_cv2, "torch": of_torch}
+
+
+def _with_threads(number, call, args):
+    before = cv2.getNumThreads(), torch.get_num_threads()
+    cv2.setNumThreads(number)
+    torch.set_num_threads(number)
+    try:
+        return _frozen(call(*map(_copied, args)))
+    finally:
+        cv2.setNumThreads(before[0])
+        torch.set_num_threads(before[1])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("library", ["cv2", "torch"])
+def test_the_number_of_threads_changes_no_bit(library, seed):
+    """Where a row does not say that it may."""
+    reached, wrong, large = 0, [], _large(seed)[library]
+    for row, what, kind in _rows(library):
+        looked_at = 0
+        for args in large if kind is None and row.effect is Effect.PURE and row.name not in _REAL_ONLY else ():
+            known = known_call(what, args, {})
+            fits = isinstance(known, Known) and not known.by_threads and known.deterministic and not known.writes
+            if looked_at < 2 and fits and _fits(row, what, kind, None, args, {}):
+                looked_at += 1
+                one, other = (_with_threads(number, what, args) for number in (1, 3))
+                wrong += [f"{row.name} with {[type(a).__name__ for a in args]}"] if one != other else []
+        reached += looked_at > 0
+    assert not wrong, "\n".join(wrong)
+    assert reached >= 60

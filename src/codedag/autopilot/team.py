@@ -12,6 +12,7 @@ import msgspec
 from codedag.autopilot import workers
 from codedag.autopilot.shares import Refusal, WorkerReport, move_of, share_of
 from codedag.autopilot.workers import FIRST_WORD, Crew
+from codedag.backends.registry import find
 from codedag.instrument import sites as site_module
 from codedag.instrument.guard import attempt
 from codedag.migrate.memory import budget
@@ -119,7 +120,7 @@ class Team:
         undecided = {
             (s.move.file, s.move.function)
             for s in report.shares
-            if s.active and not (s.is_proven and s.move.kind in SHARED)
+            if s.active and s.move.kind in SHARED and not s.is_proven  # what is kept ends with the worker anyway
         }
         own = {function: watch for function, watch in list(pilot.watches.items()) if watch.started >= self._began}
         ended = {function for function, watch in own.items() if watch.ended is not None}
@@ -159,6 +160,7 @@ class Team:
         if pilot.observe_only or pilot.plan is not None or not self.crew.hear():
             return
         self._take_back_what_disappoints()
+        pilot.later(partial(find, ""))  # loads the registry here, once, and not in every worker that plans
         have = self._adopted | {(a.kind, a.path, tuple(a.sites)) for a in pilot.applied}
         moves = [move for move in self.crew.proven() if move.kind in SHARED and move.key not in have]
         settled = [function for function in self.crew.settled() if function not in pilot.watches]

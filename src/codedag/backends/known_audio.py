@@ -9,17 +9,21 @@ from codedag.backends.known_table import Effect, Table
 
 _CORE = (
     "A_weighting amplitude_to_db autocorrelate db_to_amplitude db_to_power fft_frequencies frames_to_samples "
-    "frames_to_time get_duration hz_to_mel hz_to_midi hz_to_octs istft magphase mel_frequencies "
-    "mel_to_hz "
-    "midi_to_hz note_to_hz pcen power_to_db resample samples_to_frames samples_to_time stft time_to_frames "
-    "time_to_samples to_mono zero_crossings cqt_frequencies perceptual_weighting"
+    "frames_to_time get_duration hz_to_mel hz_to_midi hz_to_octs istft magphase mel_frequencies mel_to_hz midi_to_hz "
+    "note_to_hz pcen power_to_db resample samples_to_frames samples_to_time stft time_to_frames time_to_samples "
+    "to_mono zero_crossings cqt_frequencies perceptual_weighting"
 )
 _PARTS = {
-    "feature": "chroma_stft delta melspectrogram mfcc poly_features rms spectral_bandwidth spectral_centroid "
-    "spectral_contrast spectral_flatness spectral_rolloff zero_crossing_rate stack_memory tonnetz",
+    "feature": "delta rms zero_crossing_rate stack_memory spectral_flatness",
     "filters": "chroma constant_q get_window mel window_bandwidth window_sumsquare",
-    "effects": "harmonic hpss percussive pitch_shift preemphasis deemphasis time_stretch trim split",
+    "effects": "preemphasis deemphasis trim split",
     "util": "fix_length frame normalize pad_center tiny",
+}
+#: They multiply by a filter bank, which BLAS does.
+_PRODUCTS = {
+    "feature": "chroma_stft melspectrogram mfcc poly_features spectral_bandwidth spectral_centroid spectral_contrast "
+    "spectral_rolloff tonnetz",
+    "effects": "harmonic hpss percussive pitch_shift time_stretch",
 }
 
 
@@ -46,11 +50,15 @@ def _sound_name(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
     return device(name) if type(name).__module__ in ("builtins", "pathlib") else "it is given an open file"
 
 
-_FACTS: dict[str, Any] = {"outs": ("out",), "fresh": False, "by_threads": True, "declines": _no_file}
+_FACTS: dict[str, Any] = {"outs": ("out",), "fresh": False, "declines": _no_file}
 _LOAD: dict[str, Any] = {"effect": Effect.READS, "outs": (), "files": (0, "path"), "declines": _name}
 #: What numba compiles on the first call is kept, and is the same code in every thread.
 PACKAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "librosa.core.audio": ("load get_samplerate", _LOAD),
     "librosa.core": (_CORE, _FACTS),
-    **{f"librosa.{part}": (names, _FACTS) for part, names in _PARTS.items()},
+    "librosa.feature.spectral": (_PRODUCTS["feature"], _FACTS | {"by_threads": True}),
+    "librosa.effects": (f"{_PARTS['effects']} {_PRODUCTS['effects']}", _FACTS | {"by_threads": True}),
+    "librosa.feature": (_PARTS["feature"], _FACTS),
+    "librosa.filters": (_PARTS["filters"], _FACTS),
+    "librosa.util": (_PARTS["util"], _FACTS),
 }

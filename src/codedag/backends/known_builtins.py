@@ -131,6 +131,12 @@ def _random(table: Table) -> None:
         table.methods_of(kind, _PICKS, **draws | {"fresh": False})
         table.methods_of(kind, "shuffle", **draws | {"outs": (0,), "fresh": True, "shallow": True})
 
+    table.functions_of(random, "Random", outs=(), declines=_unseeded)
+
+
+def _unseeded(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+    return "" if args and args[0] is not None else "without a seed it asks the system"
+
 
 def _files(table: Table) -> None:
     reads: dict[str, Any] = {"effect": Effect.READS, "outs": (), "files": (0, "file")}

@@ -22,12 +22,13 @@ _PURE = (
     "isContourConvex linearPolar log logPolar magnitude matchTemplate max mean meanStdDev medianBlur merge min "
     "minAreaRect minEnclosingCircle minMaxLoc moments morphologyEx multiply norm normalize perspectiveTransform phase "
     "pointPolygonTest polarToCart pow preCornerDetect pyrDown pyrUp reduce remap repeat resize rotate scaleAdd "
-    "sepFilter2D solve split spatialGradient sqrBoxFilter sqrt stackBlur subtract sumElems threshold transform "
+    "sepFilter2D solve split spatialGradient sqrBoxFilter sqrt subtract sumElems threshold transform "
     "transpose trace "
     "undistort vconcat warpAffine warpPerspective warpPolar"
 )
 #: Sums and transforms that may be split among threads.
 _SUMS = (
+    "stackBlur "
     "dft idft gemm mulTransposed PSNR Canny cornerHarris cornerMinEigenVal calcBackProject "
     "fastNlMeansDenoising fastNlMeansDenoisingColored"
 )
@@ -45,7 +46,7 @@ def learn(table: Table, cv2: Any) -> None:
         for name in names.split():
             outs = written(getattr(cv2, name, None))
             if outs is not None:
-                table.functions_of(cv2, name, outs=outs, by_threads=sums, declines=_odd.get(name))
+                table.functions_of(cv2, name, outs=outs, by_threads=sums, declines=_ODD.get(name))
     table.functions_of(
         cv2, "imread", effect=Effect.READS, outs=_imread_outs(cv2), files=(0, "filename"), declines=_name
     )
@@ -74,5 +75,11 @@ def _name(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
     return device(args[0] if args else keywords.get("filename"))
 
 
+def _turn(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+    """With a code that it does not have, rotate leaves the result's memory as it was."""
+    code = args[1] if len(args) > 1 else keywords.get("rotateCode")
+    return "" if type(code) is int and code in (0, 1, 2) else "its code is not one of the three"
+
+
 #: Functions that are not known with some of their arguments.
-_odd: dict[str, Any] = {}
+_ODD: dict[str, Any] = {"rotate": _turn}

@@ -10,6 +10,7 @@ from codedag.ir.verdict import No
 _PURE = Known(Effect.PURE)
 _ALIAS = Known(Effect.PURE, fresh=False)
 _WRITES_FIRST = Known(Effect.WRITES, fresh=False, writes=(0,))
+_MOVES_ON = Known(Effect.WRITES, fresh=False, writes=(0,))  # whoever else holds the iterator finds it further on
 _SUMS = Known(Effect.PURE, by_threads=True)
 _BINARY = frozenset(
     [
@@ -51,11 +52,13 @@ _INPLACE = frozenset(
         "ior",
         "ixor",
         "iand",
-        "concat",
-        "iconcat",
     ]
 )
 _LISTS = (list, tuple)
+_HOLDERS = (list, tuple, dict)
+_EMPTY: tuple[Any, ...] = ([], (), {}, range(0), "a", "é", b"", {}.values(), {}.items(), range(2**70))
+_STEPS: frozenset[type] = frozenset(type(iter(each)) for each in _EMPTY) | {type(reversed([]))}
+_JOINED = frozenset({enumerate, zip})
 _WALKS: tuple[type, ...] = (list, tuple, dict, range, str, bytes, type({}.keys()), type({}.values()), type({}.items()))
 
 
@@ -84,13 +87,18 @@ def _with_plain(table: Table, name: str, operands: tuple[Any, ...]) -> Known | N
             return _WRITES_FIRST
         name = name[1:] if name[1:] in _BINARY else f"{name[1:]}_"
     if name in _UNARY or name in _BINARY:
-        if any(type(value) in _LISTS for value in operands) and name in ("add", "mul"):
+        if any(type(value) in _HOLDERS for value in operands) and name in ("add", "mul", "or_"):
             return _PURE if all(_flat(table, value) for value in operands) else _ALIAS
+        if name == "pos" and not table.is_atom(first):
+            return _ALIAS  # +tensor is the tensor itself
         return _SUMS if name == "matmul" else _PURE
     return No(f"operator.{name} is not known")
 
 
 def _flat(table: Table, value: Any) -> bool:
+    """Whether nothing that could be written is inside of a container."""
+    if type(value) is dict:
+        return all(map(table.is_atom, value.values()))
     return all(map(table.is_atom, value)) if type(value) in _LISTS else True
 
 
@@ -130,9 +138,24 @@ def _iter(table: Table, value: Any) -> Known | No:
     kind = type(value)
     if kind in (set, frozenset):
         return Known(Effect.PURE, fresh=False, deterministic=len(value) < 2)
+    if _is_plain_iterator(value):
+        return _MOVES_ON
     if kind in _WALKS or (kind in table.held and table.plain(value)):
         return _ALIAS
     return _not_plain("iter", value)
+
+
+def _is_plain_iterator(value: Any, depth: int = 4) -> bool:
+    """Whether an iterator walks over builtin containers only; what it holds is asked of the exact builtin type."""
+    kind = type(value)
+    if kind in _STEPS:
+        return True
+    return depth > 0 and kind in _JOINED and all(_is_plain_iterator(part, depth - 1) for part in _parts(value, kind))
+
+
+def _parts(value: Any, kind: type) -> tuple[Any, ...]:
+    held = value.__reduce__()[1]
+    return held[:1] if kind is enumerate else held  # type: ignore[no-any-return]
 
 
 def static(kind: type, name: str) -> Any:

@@ -1,4 +1,7 @@
-"""What pandas' functions and the methods of its tables do, where no column holds objects of the user's."""
+"""What pandas' functions and the methods of its tables do, where no column holds objects of the user's.
+
+Many of them change the filters of warnings while they run, which belong to the whole process.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,18 @@ def learn(table: Table, pandas: Any) -> None:
     """Adds pandas."""
     for kind in (pandas.DataFrame, pandas.Series):
         table.hold(kind, _without_objects)
-        table.methods_of(kind, _METHODS, outs=(), fresh=False, declines=_in_place)
+        table.methods_of(kind, _METHODS, outs=(), fresh=False, declines=_in_place, one_at_a_time=True)
     table.hold(pandas.Index, lambda index: index.dtype != object)
-    table.functions_of(pandas, _FUNCTIONS, outs=(), fresh=False)
-    table.functions_of(pandas, "DataFrame Series", outs=(), fresh=False)
+    table.functions_of(pandas, _FUNCTIONS, outs=(), fresh=False, one_at_a_time=True)
+    table.functions_of(pandas, "DataFrame Series", outs=(), fresh=False, one_at_a_time=True)
     table.functions_of(
-        pandas, _READS, outs=(), effect=Effect.READS, files=(0, "filepath_or_buffer"), declines=_not_a_file
+        pandas,
+        _READS,
+        outs=(),
+        effect=Effect.READS,
+        files=(0, "filepath_or_buffer"),
+        declines=_not_a_file,
+        one_at_a_time=True,
     )
 
 

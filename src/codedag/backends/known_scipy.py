@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from codedag.backends.known_table import Table
+from codedag.backends.known_builtins import device
+from codedag.backends.known_table import Effect, Table
 
 _NDIMAGE = (
     "affine_transform binary_closing binary_dilation binary_erosion binary_fill_holes binary_hit_or_miss "
@@ -19,12 +20,15 @@ _NDIMAGE = (
     "percentile_filter prewitt rank_filter rotate shift sobel spline_filter spline_filter1d standard_deviation sum "
     "sum_labels uniform_filter uniform_filter1d value_indices variance watershed_ift white_tophat zoom"
 )
+#: Sums of products go through BLAS, filters are designed by solving systems.
 _SIGNAL = (
-    "argrelextrema argrelmax argrelmin butter cheby1 cheby2 convolve convolve2d correlate correlate2d decimate "
-    "deconvolve detrend ellip fftconvolve filtfilt find_peaks firwin firwin2 freqz hilbert iirfilter lfilter "
-    "lfilter_zi "
-    "medfilt medfilt2d oaconvolve peak_prominences peak_widths periodogram resample resample_poly savgol_coeffs "
-    "savgol_filter sosfilt sosfiltfilt spectrogram stft istft upfirdn welch wiener chirp gausspulse sawtooth square"
+    "butter cheby1 cheby2 convolve convolve2d correlate correlate2d decimate deconvolve detrend ellip filtfilt firwin "
+    "freqz iirfilter lfilter_zi savgol_coeffs savgol_filter sosfiltfilt"
+)
+_SIGNAL_ALONE = (
+    "argrelextrema argrelmax argrelmin fftconvolve find_peaks hilbert lfilter medfilt medfilt2d oaconvolve "
+    "peak_prominences peak_widths periodogram resample resample_poly sosfilt spectrogram stft istft upfirdn welch "
+    "wiener chirp gausspulse sawtooth square"
 )
 _FFT = (
     "dct dctn dst dstn fft fft2 fftfreq fftn fftshift hfft idct idctn idst ifft ifft2 ifftn ifftshift irfft irfft2 "
@@ -70,6 +74,7 @@ def _filled(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
 def learn_signal(table: Table, module: Any) -> None:
     """Adds scipy.signal."""
     table.functions_of(module, _SIGNAL, outs=(), fresh=False, by_threads=True)
+    table.functions_of(module, _SIGNAL_ALONE, outs=(), fresh=False)
 
 
 def learn_fft(table: Table, module: Any) -> None:
@@ -81,8 +86,28 @@ def _overwrites(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
     return "it may overwrite its input" if keywords.get("overwrite_x") or len(args) > 4 else ""
 
 
+def _image_file(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+    name = args[0] if args else keywords.get("fname", keywords.get("uri"))
+    if type(name).__module__ not in ("builtins", "pathlib") or "://" in str(name):
+        return "it is not given the name of a file"
+    return device(name)
+
+
 #: Some of scikit-image gives its input back if it fits.
-_FACTS: dict[str, Any] = {"outs": ("out", "output"), "fresh": False, "by_threads": True}
+_FACTS: dict[str, Any] = {"outs": ("out", "output"), "fresh": False}
+_READS: dict[str, Any] = {"effect": Effect.READS, "outs": (), "files": (0, "fname", "uri"), "declines": _image_file}
+#: Parts that multiply matrices or solve systems.
+_THREADED = frozenset({"color", "filters", "measure", "restoration", "feature"})
 PACKAGES: dict[str, tuple[str, dict[str, Any]]] = {
-    f"skimage.{part}": (names, _FACTS) for part, names in _SKIMAGE.items()
+    "skimage.io": ("imread", _READS | {"one_at_a_time": True}),  # it changes the filters of warnings
+    "imageio.v3": ("imread", _READS),
+    "skimage.morphology.misc": ("remove_small_holes remove_small_objects", _FACTS | {"one_at_a_time": True}),
+    "skimage.morphology.binary": ("binary_closing binary_opening", _FACTS | {"one_at_a_time": True}),
+    "skimage.filters.thresholding": (
+        "threshold_isodata threshold_li threshold_mean threshold_minimum threshold_otsu threshold_triangle "
+        "threshold_yen",
+        _FACTS,
+    ),
+    "skimage._shared.filters": ("gaussian", _FACTS),
+    **{f"skimage.{part}": (names, _FACTS | {"by_threads": part in _THREADED}) for part, names in _SKIMAGE.items()},
 }

@@ -42,6 +42,8 @@ class Known:
     `deterministic`: equal arguments (and files, and thread settings) give equal results.
     `most`: positional arguments beyond this number would be written.
     `by_threads`: the last bits may depend on how many threads the library has.
+    `one_at_a_time`: it changes settings of the process while it runs (the filters of warnings), so that two calls in
+    two threads would undo each other's; `by_threads` is then true, too.
     """
 
     effect: Effect
@@ -52,6 +54,7 @@ class Known:
     deterministic: bool = True
     most: int = UNLIMITED
     by_threads: bool = False
+    one_at_a_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,7 @@ class Row:
     deterministic: bool = True
     most: int = UNLIMITED
     by_threads: bool = False
+    one_at_a_time: bool = False
     shallow: bool = False
     opaque: tuple[int, ...] = ()
     declines: Callable[[tuple[Any, ...], dict[str, Any]], str] | None = None
@@ -351,7 +355,7 @@ def _answer(row: Row, owner: Any, written: Places, seen: tuple[Any, ...], keywor
     return Known(
         effect, fresh and not set(written) & set(row.outs or ()), written, row.files if effect is Effect.READS else (),
         _generator(row, owner, keywords), row.deterministic and effect not in (Effect.DRAWS, Effect.CLOCK), row.most,
-        row.by_threads,
+        row.by_threads or row.one_at_a_time, row.one_at_a_time,
     )  # fmt: skip
 
 

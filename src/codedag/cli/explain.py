@@ -68,4 +68,5 @@ def _option(one: Elsewhere, found: Explanation) -> str:
     spread = f" ({one.low:.3g} to {one.high:.3g})" if one.low is not None and one.high is not None else ""
     if one.makespan is None:
         return f"{one.pu}/{one.variant}: {one.seconds:.3g} s{spread}; {one.why_not}"
-    return f"{one.pu}/{one.variant}: {one.seconds:.3g} s{spread}; the plan would take {one.makespan:.6g} s"
+    others = f"; other variants: {', '.join(one.variants)}" if one.variants else ""
+    return f"{one.pu}/{one.variant}: {one.seconds:.3g} s{spread}; the plan would take {one.makespan:.6g} s{others}"

@@ -228,3 +228,16 @@ def test_a_function_that_somebody_replaced_is_not_known(monkeypatch):
     monkeypatch.setattr(builtins, "sorted", mine)
     assert ask(np.stack, 1) is USER
     assert ask(builtins.sorted, 1) is USER
+
+
+def test_iterators_move_on():
+    for value in (enumerate([1]), zip([1], (2,)), iter([1]), reversed([1]), enumerate(zip([1], "a"))):
+        assert known_operator("iter", (value,)).writes == (0,)
+    for value in (enumerate(x for x in [1]), zip([1], iter(lambda: 1, 2)), map(mine, [1])):
+        assert isinstance(known_operator("iter", (value,)), No)
+
+
+def test_a_generator_is_made_of_a_seed():
+    assert ask(random.Random, 3).fresh
+    assert isinstance(ask(random.Random), No)
+    assert isinstance(ask(random.Random, None), No)
