@@ -372,13 +372,18 @@ def _peer(name: str, options: argparse.Namespace) -> dict[str, object]:
     except subprocess.TimeoutExpired:
         return {"peer": name, "error": "no result in 180 s"}
     lines = [line for line in done.stdout.splitlines() if line.startswith('{"peer"')]
-    return json.loads(lines[-1]) if lines else {"peer": name, "error": done.stderr.strip()[-300:]}  # type: ignore[no-any-return]
+    return json.loads(lines[-1]) if lines else {"peer": name, "error": _cause(done.stderr)}  # type: ignore[no-any-return]
+
+
+def _cause(said: str) -> str:
+    """The first error that a failed peer told of."""
+    return next((line.strip() for line in said.splitlines() if "Error: " in line), said.strip()[-300:])
 
 
 def _script(way: str, home: Path, data: str, more: list[str] | None = None) -> dict[str, object]:
     """The rate of the unmodified script after its first two epochs: threads capped, or as written under codedag."""
     command = [sys.executable, *(["-m", "codedag", "-q", "run"] if way == "codedag" else []), str(SCRIPT)]
-    command += [*f"--count {PICTURES} --epochs 6 --data".split(), data, *(more or [])]
+    command += [*f"--count {PICTURES} --epochs 6 --load-only --data".split(), data, *(more or [])]
     command += ["--threads", "1"] if way == "script" else []
     environment = {**os.environ, "CODEDAG_HOME": str(home / "home")}
     done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
@@ -400,7 +405,7 @@ def table(report: dict[str, Any]) -> str:
             if "rate" in each
         ]
         if not good:
-            rows.append(f"| {name} | did not run: {found[-1]['error'].splitlines()[-1][:80] if found else ''} | | | |")
+            rows.append(f"| {name} | did not run: {found[-1]['error'][:80] if found else ''} | | | |")
             continue
         rates, ratios = [rate for rate, _ in good], [ours / rate for rate, ours in good if ours]
         spread = max(rates) / min(rates)

@@ -2,6 +2,8 @@
 
 import builtins
 import collections
+import datetime
+import functools
 import io
 import os
 import pathlib
@@ -241,3 +243,17 @@ def test_a_generator_is_made_of_a_seed():
     assert ask(random.Random, 3).fresh
     assert isinstance(ask(random.Random), No)
     assert isinstance(ask(random.Random, None), No)
+
+
+def test_what_a_partial_holds_is_asked():
+    assert ask(functools.partial(np.clip, a_min=0, a_max=1), PICTURE).effect is Effect.PURE
+    assert ask(functools.partial(mine, 1)) is USER
+    for hidden in (functools.partial(np.add, out=PICTURE), functools.partial(random.uniform, 0)):
+        assert isinstance(ask(hidden, 1, 2), No) or isinstance(ask(hidden, 1), No)
+
+
+def test_dates_and_the_clock():
+    assert ask(datetime.datetime, 2020, 1, 2).effect is Effect.PURE
+    assert ask(datetime.datetime(2020, 1, 2).strftime, "%d").effect is Effect.PURE
+    assert ask(datetime.datetime.now).effect is Effect.CLOCK
+    assert ask(datetime.date.today).effect is Effect.CLOCK
