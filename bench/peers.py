@@ -353,7 +353,22 @@ def compare(options: argparse.Namespace) -> None:
         RESULTS.write_text(json.dumps(report, indent=1) + "\n")
         text = PAGE.read_text()
         before, after = text.index(MARKS[0]) + len(MARKS[0]), text.index(MARKS[1])
-        PAGE.write_text(f"{text[:before]}\n{table(report)}\n{text[after:]}")
+        plot = "![codedag run against other input pipelines](images/peers.svg)"
+        PAGE.write_text(f"{text[:before]}\n{table(report)}\n\n{plot}\n{text[after:]}")
+        _plot(rounds)
+
+
+def _plot(rounds: dict[str, list[dict[str, Any]]]) -> None:
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
+    from bars import write_bars
+
+    rows = []
+    for name, found in rounds.items():
+        pairs = zip(found, rounds["codedag"], strict=True)
+        ratios = [ours["rate"] / each["rate"] for each, ours in pairs if "rate" in each and "rate" in ours]
+        if ratios and name != "codedag":
+            rows.append((name, statistics.median(ratios), min(ratios), max(ratios)))
+    write_bars(PAGE.parent / "images" / "peers.svg", "codedag run against other input pipelines", rows)
 
 
 def _prepare(home: Path, data: str) -> bool:
