@@ -200,6 +200,14 @@ def test_the_order_of_sets_shows():
     assert isinstance(ask(list, {"a", "b"}), No)
     assert not known_operator("iter", ({"a", "b"},)).deterministic
     assert ask(sorted, {"a", "b"}).deterministic
+    for function in (sorted, max, min):
+        assert "order" in ask(function, {"ab", "cd"}, key=len).reason
+        assert ask(function, ["ab", "cd"], key=len).deterministic
+
+
+def test_a_choice_among_objects_looks_at_none_of_them():
+    assert ask(random.choice, [Mine.__new__(Mine)]).effect is Effect.DRAWS
+    assert isinstance(ask(random.choice, Mine.__new__(Mine)), No)
 
 
 def test_reasons_are_given():
