@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.ready
 SEED ?= $(shell date +%j%H%M)
 
-.PHONY: setup demo test test-full lint format bench bench-peers wheel schemas clean
+.PHONY: setup demo test test-full lint format bench bench-peers screenshots wheel schemas clean
 
 setup: $(STAMP)
 
@@ -45,6 +45,12 @@ bench: setup
 	$(BIN)/python bench/substitutions.py
 	$(BIN)/python bench/tracing.py
 	$(BIN)/python bench/packages.py
+	$(BIN)/python bench/planner.py
+	$(BIN)/python bench/report.py
+
+# every page of the report in both themes, to be looked at
+screenshots: setup
+	CODEDAG_SCREENSHOTS=build/screenshots $(BIN)/python -m pytest -q tests/integration/test_report_page.py -k every_page
 
 # Other input pipelines on the same work, in an environment of their own (several gigabytes).
 bench-peers: setup

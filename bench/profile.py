@@ -1,10 +1,13 @@
 """Prints how well profiles can be repeated, and how well sizes are predicted that were not measured.
 
-python bench/profile.py [--quick] [-o RESULTS.json]
+python bench/profile.py [--quick] [--threads N] [-o RESULTS.json]
 
 1. Two independent profiles of the same calls (other stores, other processes): in how many contests that are no ties do
    both name the same winner?
 2. Each size is left out in turn and predicted from the others: mean relative error and rank correlation.
+
+Libraries get as many threads as there are processors, or one each where these are busy already: two threads that have
+to wait for each other on a busy machine take any time.
 """
 
 from __future__ import annotations
@@ -127,22 +130,28 @@ def rank(pairs: list[tuple[float, float]]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer sizes")
+    parser.add_argument("--threads", type=int, help="threads of each library")
     parser.add_argument("-o", "--output", default=str(HERE / "results" / "profile.json"))
     options = parser.parse_args()
+    load, processors = os.getloadavg()[0], os.cpu_count() or 1
+    threads = options.threads or (processors if load < processors else 1)
+    for setting in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[setting] = str(threads)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["CODEDAG_HOME"] = name
         plug_in(folder / "plugged")
         calls = samples(folder / "run", SIDES[::3] if options.quick else SIDES)
-        load = os.getloadavg()[0]
         first, second = (measured(folder / which, calls, 900) for which in ("first", "second"))
         results = {
             "repeated": repeated(first, second), "held_out": [held_out(first), held_out(second)],
-            "load": [load, os.getloadavg()[0]], "processors": os.cpu_count(), "python": platform.python_version(),
+            "load": [load, os.getloadavg()[0]], "processors": processors, "threads": threads,
+            "python": platform.python_version(),
             "versions": {each: version(each) for each in ("numpy", "torch", "numba")},
         }  # fmt: skip
     told = results["repeated"]
-    print(f"load average {load:.1f} before, {results['load'][1]:.1f} after, {os.cpu_count()} processors")
+    after = os.getloadavg()[0]
+    print(f"load average {load:.1f} before, {after:.1f} after, {processors} processors, {threads} threads per library")
     print(f"{told['contests']} contests, {told['ties_in_one_run']} called ties in one run or both")
     print(f"same winner in {told['agreed']} of {told['compared']} others ({told['share']:.1%})")
     print(f"same winner in {told['share_with_ties']:.1%} of all, if ties were not called")

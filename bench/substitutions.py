@@ -29,7 +29,7 @@ from codedag.backends.registry import Substitution, all_substitutions  # noqa: E
 
 SIZES = ((128, 128), (224, 224), (480, 640))
 SMALLEST = ((32, 32), (64, 64), (128, 128))
-LIBRARIES = ("numpy", "scipy", "scikit-image", "librosa", "pillow")
+LIBRARIES = ("numpy", "scipy", "scikit-image", "librosa", "pillow", "albucore", "torch", "pandas")
 
 
 def seconds(function: Callable[[], Any], repeats: int) -> float:

@@ -1,9 +1,10 @@
 """Runs other projects' own test-suites plain and under an EXACT plan, and compares which tests fail.
 
-python bench/suites.py librosa=DIR albumentations=DIR [--files tests/test_filters.py ...] [-o RESULTS.json]
+python bench/suites.py librosa=DIR albumentations=DIR [--files tests/test_filters.py ...] [--keep] [-o RESULTS.json]
 
 DIR is a checkout of the tag of the installed version; `import NAME` is the installed one.  The plan names every
 registered exact substitution; what becomes of the calls is printed: intercepted, answered by a substitute, compared.
+Tests use small inputs, on which much is demoted for being no faster; with --keep it stays, so that more is compared.
 A file that is named runs alone; without names all files of DIR/tests do.  Exits with 1 if a test fails under the plan
 that passes without it.
 """
@@ -63,12 +64,13 @@ def failing(found: dict[str, str]) -> set[str]:
     return {name for name, outcome in found.items() if outcome in OUTCOMES}
 
 
-def compare(name: str, folder: Path, files: list[str]) -> dict[str, Any]:
+def compare(name: str, folder: Path, files: list[str], keep: bool) -> dict[str, Any]:
     """What fails plain and under the plan, and what became of the calls."""
     with tempfile.TemporaryDirectory() as made:
         scratch = Path(made)
         (scratch / "plan.json").write_text(json.dumps(plan()))
         options = ["--codedag-plan", str(scratch / "plan.json"), "--codedag-stats", str(scratch / "stats.json")]
+        options += ["--codedag-keep"] if keep else []
         before = run(folder, files, scratch, [])
         under = run(folder, files, scratch, options)
         stats = json.loads((scratch / "stats.json").read_text())
@@ -77,6 +79,7 @@ def compare(name: str, folder: Path, files: list[str]) -> dict[str, Any]:
         "suite": name,
         "version": importlib.metadata.version(name),
         "files": files,
+        "kept": keep,
         "tests": len(before),
         "passed": sum(outcome == "passed" for outcome in before.values()),
         "failing": sorted(failing(before)),
@@ -109,12 +112,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("suites", nargs="+", metavar="NAME=DIR")
     parser.add_argument("--files", nargs="*", default=["tests"])
+    parser.add_argument("--keep", action="store_true", help="keep substitutes that are not faster here")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     results = []
     for suite in options.suites:
         name, _, folder = suite.partition("=")
-        results.append(compare(name, Path(folder).resolve(), options.files))
+        results.append(compare(name, Path(folder).resolve(), options.files, options.keep))
         print(shown(results[-1]), flush=True)
     if options.output:
         options.output.write_text(json.dumps(results, indent=1) + "\n")

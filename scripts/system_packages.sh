@@ -1,13 +1,24 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that set-up needs when run as root, and says what is missing otherwise.
+# Installs the Debian packages that set-up and tests need when run as root, and says what is missing otherwise.
 set -euo pipefail
 missing=()
 command -v cc >/dev/null 2>&1 || missing+=(gcc)
 [ -e /usr/include/string.h ] || missing+=(libc6-dev)
-[ "${#missing[@]}" -eq 0 ] && exit 0
+browser=()
+command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 ||
+  browser+=(chromium)
+[ "$((${#missing[@]} + ${#browser[@]}))" -eq 0 ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-  apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}"
-else
+  apt-get update -qq
+  [ "${#missing[@]}" -eq 0 ] || apt-get install -y -qq --no-install-recommends "${missing[@]}"
+  [ "${#browser[@]}" -eq 0 ] || apt-get install -y -qq --no-install-recommends "${browser[@]}" ||
+    echo "codedag: Chromium could not be installed: the tests of the report page are skipped." >&2
+  exit 0
+fi
+if [ "${#missing[@]}" -ne 0 ]; then
   echo "codedag: missing system packages: ${missing[*]} (install them as root, e.g. apt-get install ${missing[*]})." >&2
   echo "codedag: going on without a C compiler: the plain-Python twin and numba/numpy kernels will be used." >&2
+fi
+if [ "${#browser[@]}" -ne 0 ]; then
+  echo "codedag: there is no Chromium (apt-get install chromium): the tests of the report page are skipped." >&2
 fi

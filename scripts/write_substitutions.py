@@ -29,6 +29,8 @@ Whatever a guard does not take runs as written. What EXACT means: [exactness.md]
 *Gain* is the original's time over that of guard and substitute together: the least and the greatest median of the
 typical calls in `bench/substitution_cases.py`, processor time of one thread, interleaved, on a shared x86 machine.
 *Guard* is the largest cost of the guard in these calls; where it is not small it reads the elements.
+Substitutes for an accelerator (*torch on cuda, xpu, mps*) were proven on the processor's tensors and have not been
+run on such hardware; on a machine that has it they are proven there before they are used.
 """
 
 
@@ -55,12 +57,12 @@ def _table(library: str, gains: dict[str, list[dict[str, Any]]]) -> list[str]:
 def _line(made: Substitution, rows: list[dict[str, Any]]) -> str:
     cells = [
         f"`{made.source}`",
-        made.into,
+        made.into if made.pu == "cpu" else f"{made.into} on cuda, xpu, mps",
         made.equivalence.name,
         strategy_of(made.source),
         made.takes.replace("|", "\\|"),
         ", ".join(dict.fromkeys((made.source_needs, made.needs))),
-        _gain(rows),
+        _gain(rows) if made.pu == "cpu" else "not run on hardware",
         f"{max(row['guard_seconds'] for row in rows) * 1e6:.0f} us" if rows else "",
     ]
     return "| " + " | ".join(cells) + " |"

@@ -1,6 +1,8 @@
 """CodeDAG makes a Python data pipeline faster without a change to its code, and proves that it computes the same.
 
 Importing this package loads no framework, reads no file and starts no thread; names are looked up when used.
+
+PYTEST_DONT_REWRITE: it may be loaded before pytest, as under `codedag run -m pytest`, which else would warn of that.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from codedag.backends.same import same
 
 
 def of(name):
-    (found,) = find(name)
+    (found,) = (made for made in find(name) if made.pu == "cpu")
     return found
 
 

@@ -65,6 +65,7 @@ def test_wheel_has_the_extension_and_the_schemas(tmp_path):
     assert [n for n in names if n.startswith("codedag/instrument/_site.") and n.endswith((".so", ".pyd"))]
     assert "codedag/ir/schemas/graph.schema.json" in names
     assert "codedag/py.typed" in names
+    assert "codedag/experiment/templates/Dockerfile.pytorch" in names
     code = "import codedag, codedag.instrument.sites as s; print(codedag.__file__, repr(s.why_twin))"
     out = _run_installed(wheel, tmp_path, code)
     assert str(tmp_path) in out

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from codedag.cli.compare import _subject
 from codedag.experiment.comparison import Bench, Subject
 from codedag.experiment.digest import digest
 from codedag.experiment.equality import passed_around
+from codedag.ir import Move, Plan, RunInfo, save
 
 # Programs that behave otherwise when CodeDAG optimises them: what no program of a user does, and a bug of ours would.
 OPTIMISED = "'codedag.autopilot.pilot' in sys.modules"
@@ -76,21 +78,29 @@ def test_equal_programs_are_said_to_be_equal(tmp_path):
     assert "next: codedag run plain.py --rounds 7" in found.stdout.splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    ("line", "what"),
-    [
-        (f"print(1 if {OPTIMISED} else 2)", "stdout"),
-        (f"sys.exit('mine' if {OPTIMISED} else 0)", "exit code"),
-        (f"open('out.txt', 'w').write(str({OPTIMISED}))", "files"),
-    ],
-)
-def test_a_difference_ends_with_1(tmp_path, line, what):
-    (tmp_path / "wrong.py").write_text(f"import sys\n{line}\n")
-    found = _facts("--rounds", "2", "--files", "*.txt", "wrong.py", cwd=tmp_path, code=1)
+WRONG = f"""
+import sys
+wrong = {OPTIMISED}
+model = type("Model", (), dict(coef_=[wrong]))
+open("out.txt", "w").write(str(wrong))
+print(1 if wrong else 2)
+"""
+
+
+def test_differences_end_with_1_and_each_is_named(tmp_path):
+    (tmp_path / "wrong.py").write_text(WRONG)
+    found = _facts("--rounds", "2", "--files", "*.txt", "--value", "model.coef_", "wrong.py", cwd=tmp_path, code=1)
     assert found["identical"] is False
     assert found["exit_code"] == 1
-    assert [each["what"] for each in found["compared"] if each["equal"] is False] == [what]
-    assert ("the last it said was: mine" in " ".join(found["notes"])) is (what == "exit code")
+    same = {each["what"]: each["equal"] for each in found["compared"]}
+    assert same == {"exit code": True, "stdout": False, "named values": False, "files": False}
+
+
+def test_another_exit_code_is_a_difference(tmp_path):
+    (tmp_path / "wrong.py").write_text(f"import sys\nsys.exit('mine' if {OPTIMISED} else 0)\n")
+    found = _facts("--rounds", "2", "wrong.py", cwd=tmp_path, code=1)
+    assert [each["what"] for each in found["compared"] if each["equal"] is False] == ["exit code"]
+    assert "the last it said was: mine" in " ".join(found["notes"])
 
 
 def test_slower_ends_with_3(tmp_path):
@@ -110,6 +120,8 @@ def test_slower_ends_with_3(tmp_path):
         (["--timeout", "0.5", "broken.py"], "import time; time.sleep(60)", "within 0.5 s"),
         (["--plan", "none.json", "broken.py"], "", "none.json"),
         ([], "", "Name the script"),
+        (["--value", "a b", "broken.py"], "", "--value a b"),
+        (["--value", "x.y", "broken.py"], "x = 1", "no global variable x.y"),
     ],
 )
 def test_errors_end_with_2_and_say_what_to_do(tmp_path, arguments, script, message):
@@ -130,6 +142,19 @@ def test_an_earlier_run_is_compared_where_it_ran(tmp_path):
     (home / "program.py").unlink()
     home.rmdir()
     assert "no directory" in _compare(tmp_path / "run", cwd=tmp_path, code=2).stderr
+
+
+@pytest.mark.parametrize(("moves", "has_plan"), [([], False), ([Move(kind="fuse", ops=[1])], True)])
+def test_the_plan_of_a_run_is_used_if_it_changes_anything(tmp_path, moves, has_plan):
+    run = tmp_path / "run"
+    info = RunInfo(command="run", argv=["-m", "program", "x"], cwd=str(tmp_path), versions={}, status="ok")
+    save(info, run / "run.json")
+    times = {"makespan_seconds": 1.0, "lower_bound_seconds": 1.0, "baseline_seconds": 1.0}
+    save(Plan(sources=[], placement=[], moves=moves, **times), run / "plan.json")
+    found = _subject(False, (str(run),), None)
+    assert found == Subject(("-m", "program", "x"), tmp_path, run / "plan.json" if has_plan else None)
+    save(Plan(sources=[], placement=[], moves=[], **times), tmp_path / "other.json")
+    assert _subject(False, (str(run),), str(tmp_path / "other.json")).plan == tmp_path / "other.json"
 
 
 def test_a_module_is_compared_as_python_runs_it(tmp_path):
@@ -203,12 +228,31 @@ def test_a_watched_training_in_tensorflow(tmp_path):
     assert all(each.equal for each in passed_around([streams], [again]))
 
 
+def test_files_by_any_pattern_and_a_disabled_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("CODEDAG_DISABLE", "1")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "writes.py").write_text(f"import sys\nopen('sub/a.txt', 'w').write(str({OPTIMISED}))\n")
+    files = ("**/*.txt", str(tmp_path / "*.py"))
+    bench = Bench(Subject(("writes.py",), tmp_path, files=files), tmp_path)
+    found = {name: bench.watched(name)[1]["file"] for name in ("plain", "optimised")}
+    names = [str(tmp_path / "sub" / "a.txt"), str(tmp_path / "writes.py")]
+    assert [shown for _, shown in found["plain"]] == [shown for _, shown in found["optimised"]] == names
+    assert found["plain"][0] != found["optimised"][0]
+    assert found["plain"][1] == found["optimised"][1]
+
+
 def test_os_exit_does_not_lose_what_was_seen(tmp_path):
     pytest.importorskip("torch")
     (tmp_path / "leaves.py").write_text("import os, torch\ntorch.tensor(2.5).item()\nos._exit(0)\n")
     ended, streams = Bench(Subject(("leaves.py",), tmp_path), tmp_path).watched("plain")
     assert ended.code == 0
     assert [shown for _, shown in streams["value"]] == ["2.5"]
+
+
+def test_values_that_cannot_be_looked_at_are_said_to_be_so(tmp_path):
+    (tmp_path / "leaves.py").write_text("import os\nx = 1\nos._exit(0)\n")
+    found = _facts("--rounds", "2", "--value", "x", "leaves.py", cwd=tmp_path)
+    assert [each["equal"] for each in found["compared"] if each["what"] == "named values"] == [None]
 
 
 def test_nothing_is_left_behind(tmp_path):

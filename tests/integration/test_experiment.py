@@ -211,6 +211,7 @@ def test_both_modes_run_here_and_are_shown_beside_each_other(small):
     done = _codedag("run", "optimization", small.path, "--no-install", cwd=small.path.parent)
     assert "optimization" in done.stdout
     assert "nothing was changed" in done.stderr  # it ran under `codedag run`
+    assert (small.path / "results" / "run" / "report.json").is_file()
     found = json.loads(_codedag("report", "--json", cwd=small.path).stdout)
     assert found["same"] == {"losses": True, "accuracies": True}
     assert found["figures"]["final loss"]["baseline"] == found["figures"]["final loss"]["optimization"]
@@ -378,6 +379,20 @@ def test_every_command_and_option_on_the_page_is_there(page):
         assert shown.exit_code == 0, command
         ours = rest.partition(".py")[0]
         assert all(option in shown.output for option in re.findall(r"(?<=\s)--[a-z-]+", ours)), (command, rest)
+
+
+@pytest.mark.long
+def test_the_tutorial_in_chinese_runs(tmp_path):
+    """Its commands as they stand, apart from `compare` and `experiment`, which have tests of their own."""
+    pytest.importorskip("torch")
+    pytest.importorskip("cv2")
+    tutorial = (ROOT / "README.zh-CN.md").read_text().split("## 五分钟教程")[1].split("\n## ")[0]
+    commands = re.findall(r"^    codedag ((?:run|trace|view) .*)$", tutorial, re.M)
+    assert len(commands) == 4
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for command in commands:
+        _python("-m", "codedag", *command.split(), cwd=tmp_path, HOME=str(tmp_path))
+    assert (tmp_path / "graph.svg").read_text().startswith("<svg")
 
 
 @pytest.mark.filterwarnings("ignore")  # of MLflow's own libraries

@@ -137,6 +137,7 @@ def test_a_device_that_is_absent_leaves_the_program_as_it_is(tmp_path, body):
     assert ("Patched: 1" in out) == (body is THREE_ONE)
 
 
+@pytest.mark.long
 def test_disabled(tmp_path, monkeypatch):
     monkeypatch.setenv("CODEDAG_DISABLE", "1")
     assert "STATS {'patched': 0, 'failed': 0, 'skipped': 4}" in run(tmp_path, SIX_ONE)
@@ -174,3 +175,66 @@ def test_libraries_that_come_later_are_reached_and_none_is_imported(tmp_path):
     assert "FIRST cv2 is not used by this program" in done.stdout
     for name in ("scipy.ndimage.sobel", "skimage.filters.median", "skimage.morphology.erosion"):
         assert f"{name} 12" in done.stdout, done.stdout
+
+
+# Workflow guide, 6.1, whole; the pipeline has one more step, which has a substitute on any machine.
+WHOLE = """
+import json
+from pathlib import Path
+import cv2
+import numpy as np
+import scipy.ndimage as ndimage
+
+from codedag import EnhancedTracer
+from codedag import OptimizerManager
+from codedag import PipelineMigrator
+
+def image_pipeline(images):
+    results = []
+    for img in images:
+        resized = cv2.resize(img, (224, 224))
+        rgb = cv2.cvtColor(resized, cv2.COLOR_BGR2RGB)
+        smooth = ndimage.median_filter(rgb[:, :, 0].astype(np.uint8), 5)
+        normalized = resized / 255.0
+        results.append(normalized)
+        results.append(smooth)
+    return results
+
+tracer = EnhancedTracer(max_depth=8, track_memory=True)
+test_images = [np.random.rand(100, 100, 3).astype(np.float32) * 255 for _ in range(10)]
+
+with tracer.tracing_context():
+    expected = image_pipeline(test_images)
+
+output_dir = Path("output")
+output_dir.mkdir(exist_ok=True)
+dag = tracer.dag_builder.dag
+optimizer = OptimizerManager(k=2, coarsen_max_depth=5, max_iterations=100)
+result = optimizer.optimize(dag, export_dir=str(output_dir))
+migration_plan = optimizer.get_migration_plan(
+    partitions=result['optimized_partitions'],
+    dag=result['coarsened_dag'],
+    gpu_count=1
+)
+with open(output_dir / "migration_plan.json", "w") as f:
+    json.dump(migration_plan, f, indent=2)
+
+for migrator in (
+    PipelineMigrator.from_plan(migration_plan),
+    PipelineMigrator.from_json("output/migration_plan.json"),
+    PipelineMigrator.from_optimizer(optimizer, result, gpu_count=1),
+):
+    stats = migrator.apply()
+    print("STATS", stats["patched"], stats["failed"])
+    with migrator:
+        gpu_result = image_pipeline(test_images)
+    assert all(np.array_equal(a, b) for a, b in zip(expected, gpu_result))
+    print("CALLS", migrator.get_stats()["scipy.ndimage.median_filter"]["calls"], migrator.verdict()["verdict"])
+"""
+
+
+def test_trace_optimise_and_migrate(tmp_path):
+    (tmp_path / "script.py").write_text(WHOLE)
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.stdout.splitlines() == ["STATS 1 0", "CALLS 10 IDENTICAL"] * 3

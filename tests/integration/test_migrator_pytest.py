@@ -41,7 +41,7 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize("mode", ["sample", "strict"])
+@pytest.mark.parametrize("mode", ["sample", pytest.param("strict", marks=pytest.mark.long)])
 def test_a_suite_under_a_plan(tmp_path, mode):
     (tmp_path / "plan.json").write_text(json.dumps({"context_device_map": {MEDIAN: "cpu", "os.system": "cpu"}}))
     done = run(tmp_path, "--codedag-plan", "plan.json", "--codedag-mode", mode, "--codedag-stats", "stats.json")
@@ -55,6 +55,7 @@ def test_a_suite_under_a_plan(tmp_path, mode):
     assert "os.system: no calls (no substitution of this function is registered)" in done.stdout
 
 
+@pytest.mark.long
 def test_without_a_plan_nothing_is_said(tmp_path):
     done = run(tmp_path)
     assert "1 failed, 31 passed" in done.stdout
@@ -77,3 +78,11 @@ def test_bad_plans_are_usage_errors(tmp_path, content, options, words):
     assert done.returncode == 4
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_pytest_does_not_mind_that_the_package_is_loaded_already(tmp_path):
+    """As under `codedag run -m pytest`: the option's entry point makes pytest look at the whole package."""
+    (tmp_path / "test_nothing.py").write_text("def test_nothing():\n    pass\n")
+    code = "import codedag, pytest, sys; sys.exit(pytest.main(['-q', '-W', 'error', '-p', 'no:cacheprovider']))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout + done.stderr

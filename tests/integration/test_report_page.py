@@ -188,7 +188,7 @@ def test_every_page_opens_in_both_themes(browser, two_units, theme, size):
     _quiet(browser)
     for page, words in {
         "summary": ("2.00\u00d7", "identical", "cuda:0 (simulated)", "one table kernel"),
-        "graph": ("whole program", "6 operations in 6 boxes"),
+        "graph": ("whole program", "6 operations in 6 boxes", "was considered and left as it is"),
         "timeline": ("switched", "cuda:0 (simulated)", "copy cpu → cuda:0", "critical path"),
         "operations": ("cv2.imread", "train.py:10", "sure", "measured in use"),
         "plan": ("101 ms", "ten times faster there", "fuse: truediv \u203a clip"),

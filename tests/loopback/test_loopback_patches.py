@@ -66,6 +66,7 @@ def test_a_pipeline_with_its_libraries_looped_back(mode):
     assert verdict, verdict.reason
 
 
+@pytest.mark.long
 def test_a_worker_with_its_libraries_looped_back():
     module = plain(PIPELINE)
     expected = observed(plain(PIPELINE), "main", 1)[:2]

@@ -22,11 +22,13 @@ class PipelineMigrator:
     """A plan that can be applied to this process and taken back.
 
     `mode` says how results are verified (off, sample, shadow, strict), `allow` which classes of equivalence may be
-    used beside `exact` (ulp, level1).
+    used beside `exact` (ulp, level1).  Without `demote` substitutes stay although they are not faster: for tests.
     """
 
-    def __init__(self, wishes: Wishes, mode: str | Mode = "sample", allow: Allowed = (EXACT,)) -> None:
-        self._migrator = Migrator(wishes, mode, [_class(one) for one in allow])
+    def __init__(
+        self, wishes: Wishes, mode: str | Mode = "sample", allow: Allowed = (EXACT,), demote: bool = True
+    ) -> None:
+        self._migrator = Migrator(wishes, mode, [_class(one) for one in allow], demote)
 
     @classmethod
     def from_plan(cls, plan: AnyPlan, default_device: str | None = None, **options: Any) -> PipelineMigrator:
@@ -50,10 +52,12 @@ class PipelineMigrator:
         default_device: str | None = None,
         **options: Any,
     ) -> PipelineMigrator:
-        """The migrator of what an OptimizerManager decided; also takes a plan, or the result of `optimize`."""
+        """The migrator of what an OptimizerManager decided; `partitions` may be all that `optimize` returned."""
         make = getattr(optimizer, "get_migration_plan", None)
         if make is None:
             return cls.from_plan(optimizer, default_device, **options)
+        if isinstance(partitions, Mapping):
+            partitions, dag = partitions["optimized_partitions"], dag or partitions["coarsened_dag"]
         given = {"partitions": partitions, "dag": dag, "gpu_count": gpu_count}
         plan = make(**{name: value for name, value in given.items() if value is not None})
         return cls.from_plan(plan, default_device, **options)

@@ -7,6 +7,7 @@ calls and that have a proven substitute are replaced by library patches, each on
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 HOT = 0.05  # share of the observed time from which a call is looked into
 FEW = 6  # calls after which its share is believed
+COUNTED, PATIENCE = 1.0, 20.0  # seconds for which calls inside are counted first, at least and if there are none
 #: Libraries whose functions are called from everywhere: replacing them would change what other calls are known to do.
 CORE = frozenset({"builtins", "numpy", "operator", "torch"})
 
@@ -48,6 +50,8 @@ class Inside:
         self._asked: set[tuple[str, str]] = set()
         self._wishes: list[Wish] = []  # of a plan: granted once their library is loaded
         self._sets: list[Patches] = []
+        self._counted: list[tuple[Wish, Patch]] = []  # whose calls are counted first
+        self._since = 0.0
 
     def expect(self, wish: Wish) -> None:
         """Makes a change that a plan names as soon as its library is there."""
@@ -59,10 +63,29 @@ class Inside:
         waiting = [wish for wish in self._wishes if wish.source.partition(".")[0] in sys.modules]
         self._wishes = [wish for wish in self._wishes if wish not in waiting]
         settled = sum(watch.ended is not None for watch in list(self.pilot.watches.values()))
-        if settled != self._settled and not self.pilot.observe_only and self.pilot.plan is None:
+        if settled != self._settled and not self._counted and not self.pilot.observe_only and self.pilot.plan is None:
             self._settled = settled
-            waiting += self._found()
+            self._count(self._found())
+        if self._counted:
+            waiting += self._called(time.monotonic() - self._since)
         self._grant(waiting)
+
+    def _count(self, wishes: list[Wish]) -> None:
+        """Counts the calls of functions that a library may call: a proof costs time, and most are not called."""
+        self._counted = [(wish, Patch(wish.source)) for wish in wishes]
+        self._since = time.monotonic()
+        if self._counted:
+            self._sets.append(Patches(*(patch for _, patch in self._counted)))
+            self._sets[-1].apply()
+
+    def _called(self, seconds: float) -> list[Wish]:
+        """The functions that were called while their calls were counted; nothing while it is too early to say."""
+        called = [wish for wish, patch in self._counted if patch.counts().calls >= FEW]
+        if seconds < COUNTED or (not called and seconds < PATIENCE):
+            return []
+        self._counted = []
+        self._sets.pop().restore()
+        return called
 
     def restore(self) -> None:
         """Puts every function back."""
@@ -73,9 +96,10 @@ class Inside:
 
     def _found(self) -> list[Wish]:
         templates = [t for t in list(self.pilot.recorder.templates) if t.kind not in ("region", "source")]
+        changed = {(applied.path, site) for applied in self.pilot.applied for site in applied.sites}
         seen = {one.source for name in {t.name for t in templates} for one in find(name)}
         found = []
-        for template in _hot(templates):
+        for template in _hot([t for t in templates if (t.site.info.file, t.site.info.index) not in changed]):
             package, info = template.name.partition(".")[0], template.site.info
             held = _held(package)
             for one in all_substitutions():

@@ -29,6 +29,9 @@ from codedag.migrate.memory import Memory
 from codedag.trace.rundir import Keeper
 from codedag.trace.rundir import _versions as versions_loaded
 
+# A graph of so many bytes has some 150,000 operations, whose page takes two seconds.
+LARGEST_NBYTES = 50_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Finished:
@@ -136,11 +139,17 @@ def _keep_events(keeper: Keeper, pilot: Pilot, ended: float) -> None:
 
 
 def keep_page(keeper: Keeper) -> None:
-    """Writes the report page next to the files that it shows, unless these could not be written."""
-    if not keeper.broken:
-        from codedag.view.html.page import write_page  # the program has ended: nobody waits for this at its start
+    """Writes the report page next to the files that it shows, unless these could not be written or are very large."""
+    if keeper.broken:
+        return
+    if (keeper.path / "graph.json").stat().st_size > LARGEST_NBYTES:
+        keeper.notes.append(
+            f"the report page was not written, it would take long: codedag view {keeper.path} --html FILE"
+        )
+        return
+    from codedag.view.html.page import write_page  # the program has ended: nobody waits for this at its start
 
-        write_page(RunDirectory(keeper.path), keeper.path / "report.html")
+    write_page(RunDirectory(keeper.path), keeper.path / "report.html")
 
 
 def _remember(store: Store, pilot: Pilot, outcome: Outcome) -> None:

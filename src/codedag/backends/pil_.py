@@ -23,7 +23,7 @@ from codedag.ir.verdict import Verdict
 PILLOW = "pillow>=13,<14"  # the order of the two passes of a resize is that of 13
 LEAST = 1024  # pixels
 # Below that many pixels of four bytes, or of one, moving them gained less than 1.1 times in bench/substitutions.py.
-LEAST_MOVED = {4: 24_576, 1: 12_288}
+LEAST_MOVED = {4: 24_576, 1: 20_480}
 MOST = 1 << 22  # pixels; Pillow keeps larger images in several pieces
 LONGEST = 32_767
 # Bytes of a pixel in memory, and how many of them count.
@@ -275,7 +275,7 @@ def transpose(self: Any, method: Any) -> Any:
 
 @transpose.guard
 def _(call: Any) -> Verdict:
-    """Images of bytes of 24576 (L: 12288) to 2**22 pixels, all ways but upside down."""
+    """Images of bytes of 24576 (L: 20480) to 2**22 pixels, all ways but upside down."""
     known = isinstance(call.method, int) and 0 <= call.method <= 6 and call.method != 1
     return answer(_movable(call.self) or ("" if known else "upside down, or no way to turn an image"))
 
@@ -293,7 +293,7 @@ def mirror(image: Any) -> Any:
 
 @mirror.guard
 def _(call: Any) -> Verdict:
-    """Images of bytes of 24576 (L: 12288) to 2**22 pixels."""
+    """Images of bytes of 24576 (L: 20480) to 2**22 pixels."""
     return answer(_movable(call.image))
 
 

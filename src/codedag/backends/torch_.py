@@ -34,7 +34,8 @@ def tensor(
     values = np.array(data)
     kind = dtype or {"i": torch.int64, "f": torch.float32, "b": torch.bool}[values.dtype.kind]
     result = torch.empty(values.shape, dtype=kind)
-    np.copyto(result.numpy(), values, casting="unsafe")
+    with np.errstate(all="ignore"):  # torch says nothing about numbers that float32 cannot hold
+        np.copyto(result.numpy(), values, casting="unsafe")
     return result
 
 

@@ -59,8 +59,8 @@ def plain_array(value: Any, codes: frozenset[str]) -> str:
         return f"dtype {value.dtype.str} is not supported"
     if not value.size:
         return "the input is empty"
-    if any(step == 0 and length > 1 for step, length in zip(value.strides, value.shape, strict=True)):
-        return "a broadcast input"  # scipy 1.17 misreads arrays of which all strides are 0
+    if all(step == 0 or length == 1 for step, length in zip(value.strides, value.shape, strict=True)):
+        return "a single value that is broadcast"  # scipy 1.17 misreads arrays of which all strides are 0
     return "" if value.flags.aligned else "the input is not aligned"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("--budget", type=click.FloatRange(0), metavar="SECONDS", help="Begin no round after this long (but two).")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order within rounds.")
 @click.option("--files", multiple=True, metavar="PATTERN", help="Compare these files, which the program writes, too.")
+@click.option("--value", "values", multiple=True, metavar="NAME", help="Compare this global variable at the end, too.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Longest time of one run.")
 @click.option("--plan", "plan_file", metavar="FILE", help="The plan of the optimised runs; that of RUN unless given.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 @click.pass_context
 def command(
     ctx: click.Context, rounds: int | None, budget: float | None, seed: int, files: tuple[str, ...],
-    timeout: float | None, plan_file: str | None, as_json: bool, module: bool, arguments: tuple[str, ...],
+    values: tuple[str, ...], timeout: float | None, plan_file: str | None, as_json: bool, module: bool,
+    arguments: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Run a program several times, plain and under `codedag run`, in fresh processes and in random order.
 
@@ -42,16 +45,21 @@ def command(
     """
     from codedag.experiment.comparison import compare
 
-    subject = _subject(module, arguments, plan_file, files, timeout)
+    _check_names(values)
+    subject = replace(_subject(module, arguments, plan_file), files=files, values=values, timeout=timeout)
     with _Progress(quiet=as_json or ctx.obj["quiet"]) as progress:
         found = compare(subject, rounds=rounds, seed=seed, budget=budget, step=progress.step)
     tell(*([json.dumps(found.facts())] if as_json else _lines(found)))
     return found.exit_code
 
 
-def _subject(
-    module: bool, arguments: tuple[str, ...], plan: str | None, files: tuple[str, ...], timeout: float | None
-) -> Subject:
+def _check_names(values: tuple[str, ...]) -> None:
+    for name in values:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise click.UsageError(f"--value {name}: not the name of a variable, such as loss or model.coef_")
+
+
+def _subject(module: bool, arguments: tuple[str, ...], plan: str | None) -> Subject:
     from codedag.experiment.comparison import Subject
     from codedag.ir import load
 
@@ -59,13 +67,13 @@ def _subject(
         load(plan, "plan")
     chosen = Path(plan).absolute() if plan else None
     if len(arguments) == 1 and not module and (Path(arguments[0]) / "run.json").is_file():
-        return _of_run(Path(arguments[0]), chosen, files, timeout)
+        return _of_run(Path(arguments[0]), chosen)
     target = target_of(module, arguments)
     argv = (*(("-m",) if module else ()), target.name, *target.args)
-    return Subject(argv, Path.cwd(), chosen, files, timeout)
+    return Subject(argv, Path.cwd(), chosen)
 
 
-def _of_run(path: Path, plan: Path | None, files: tuple[str, ...], timeout: float | None) -> Subject:
+def _of_run(path: Path, plan: Path | None) -> Subject:
     """The program of an earlier run, with its plan if that changes anything."""
     from codedag.experiment.comparison import Subject
     from codedag.ir import BadFile, RunDirectory
@@ -76,7 +84,7 @@ def _of_run(path: Path, plan: Path | None, files: tuple[str, ...], timeout: floa
         raise BadFile(f"{path / 'run.json'}: cwd: there is no directory {cwd} any more", hint="Name the script itself.")
     if plan is None and run.has("plan") and run.plan.moves:
         plan = (path / "plan.json").absolute()
-    return Subject(tuple(run.run.argv), cwd, plan, files, timeout)
+    return Subject(tuple(run.run.argv), cwd, plan)
 
 
 def _lines(found: Comparison) -> list[str]:
@@ -93,6 +101,7 @@ def _lines(found: Comparison) -> list[str]:
         f"CPU time: {found.cpu}; peak memory {peaks[0]} plain, {peaks[1]} optimised",
         f"results: {'identical' if found.is_identical else 'DIFFERENT'} in all that can be compared",
         *(f"  {each.what}: {kinds[each.equal]}{_counted(each.compared, each.detail)}" for each in found.same),
+        *([f"the last optimised run's own estimate: {found.estimate}"] if found.estimate else []),
         *(f"changed: {change['where']} {change['what']}" for change in found.changes),
         *(f"note: {note}" for note in found.notes),
         f"next: codedag run {join(found.subject.argv)}",

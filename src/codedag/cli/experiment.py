@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from codedag.experiment.folder import Folder, Framework
 
 FRAMEWORKS = ("pytorch", "tensorflow")
+RUN = "results/run"  # what `codedag run` writes; it belongs to the experiment, and outlives a container
 _json = click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 
 
@@ -115,7 +116,8 @@ def setup(ctx: click.Context, folder: Path, where: str | None, fresh: bool) -> N
 def run(ctx: click.Context, mode: str, folder: Path, where: str | None, no_install: bool, fresh: bool) -> int:
     """Run the training: baseline as it is, optimization under `codedag run`.
 
-    Its output is its own; the results are written to FOLDER/results. The exit code is that of the training.
+    Its output is its own; the results are written to FOLDER/results, and for optimization also what CodeDAG did, as a
+    run directory (results/run). The exit code is that of the training.
     """
     from codedag.experiment import folder as folders
 
@@ -124,7 +126,7 @@ def run(ctx: click.Context, mode: str, folder: Path, where: str | None, no_insta
     found = folders.find(folder)
     found.program(mode)
     prefix = [sys.executable] if no_install else _ready(ctx, found, _chosen(where), fresh)
-    arguments = ["baseline.py"] if mode == "baseline" else ["-m", "codedag", "run", "optimization.py"]
+    arguments = ["baseline.py"] if mode == "baseline" else ["-m", "codedag", "run", "-o", RUN, "optimization.py"]
     code = subprocess.run([*prefix, *arguments], cwd=found.path).returncode
     newest = found.newest(mode)
     if newest is not None:

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 @click.command("explain", short_help="Say why an operation runs where the plan puts it.")
 @click.argument("run")
-@click.argument("op")
+@click.argument("op", required=False)
+@click.option("--patch", "as_patch", is_flag=True, help="Show what was changed as code to adopt without CodeDAG.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
-def command(run: str, op: str, as_json: bool) -> None:
+def command(run: str, op: str | None, as_patch: bool, as_json: bool) -> None:
     """Say why operation OP (an id, or name@file:line) of RUN is where its plan puts it.
 
     Shows what it costs on every PU, its copies, what the plan would take with only this operation moved, the
-    runner-up, and what would change the decision.
+    runner-up, and what would change the decision. With --patch, and without OP, shows the changes of RUN as code.
     """
     from codedag.ir import RunDirectory, load
     from codedag.plan.explain import Explainer, find_op
@@ -30,6 +31,13 @@ def command(run: str, op: str, as_json: bool) -> None:
     directory = RunDirectory(run)
     if not directory.path.is_dir():
         load(directory.path)  # says what is wrong with it
+    if as_patch:
+        from codedag.cli.patch import show
+
+        show(directory, as_json)
+        return
+    if op is None:
+        raise click.UsageError("Name an operation (its id, or name@file:line), or ask for --patch.")
     number = find_op(directory.graph, op)
     found = Explainer(directory.graph, directory.costs, directory.machine, directory.plan).explain(number)
     if as_json:
@@ -60,4 +68,5 @@ def _option(one: Elsewhere, found: Explanation) -> str:
     spread = f" ({one.low:.3g} to {one.high:.3g})" if one.low is not None and one.high is not None else ""
     if one.makespan is None:
         return f"{one.pu}/{one.variant}: {one.seconds:.3g} s{spread}; {one.why_not}"
-    return f"{one.pu}/{one.variant}: {one.seconds:.3g} s{spread}; the plan would take {one.makespan:.6g} s"
+    others = f"; other variants: {', '.join(one.variants)}" if one.variants else ""
+    return f"{one.pu}/{one.variant}: {one.seconds:.3g} s{spread}; the plan would take {one.makespan:.6g} s{others}"

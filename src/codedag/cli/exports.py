@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,9 @@ from codedag.ir.errors import BadFile
 
 if TYPE_CHECKING:
     from codedag.ir import Graph, RunDirectory
+
+# Before this nobody wonders what is going on; a million operations take longer.
+PATIENCE_SECONDS = 2.0
 
 _TEXTS = {
     "perfetto": "Write what happened when as trace events, for ui.perfetto.dev.",
@@ -29,16 +34,30 @@ def export_options(function: F) -> F:
     return function
 
 
-def export(found: RunDirectory, graph: Callable[[], Graph], asked: dict[str, str | None]) -> dict[str, str]:
+def export(
+    found: RunDirectory, graph: Callable[[], Graph], asked: dict[str, str | None], quiet: bool = False
+) -> dict[str, str]:
     """Writes the files that were asked for; returns their places by kind."""
     from codedag.ir import write_atomically
 
-    written = {}
-    for name, file in asked.items():
-        if file is not None:
+    wanted = {name: file for name, file in asked.items() if file is not None}
+    for name, file in wanted.items():
+        with _patience(f"writing {file} ...", quiet):
             write_atomically(Path(file), _EXPORTS[name](found, graph()), parents=False)
-            written[name] = file
-    return written
+    return wanted
+
+
+@contextmanager
+def _patience(words: str, quiet: bool) -> Iterator[None]:
+    """Says what is going on if it takes long."""
+    note = threading.Timer(PATIENCE_SECONDS, lambda: click.echo(f"codedag: {words}", err=True))
+    note.daemon = True
+    if not quiet:
+        note.start()
+    try:
+        yield
+    finally:
+        note.cancel()
 
 
 def _perfetto(found: RunDirectory, graph: Graph) -> Iterable[bytes]:

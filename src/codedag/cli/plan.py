@@ -30,12 +30,13 @@ PATIENCE_SECONDS = 2.0
 @click.option("--machine", metavar="FILE", help="Plan for this machine; what is not measured is labelled simulated.")
 @click.option("--budget", type=click.FloatRange(0), default=2.0, show_default=True, help="Seconds to search.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The same seed gives the same plan.")
+@click.option("--front", is_flag=True, help="Also list the plans that none beats in both time and memory.")
 @click.option("-o", "--output", metavar="FILE", help="Write the plan here (default: plan.json of the run).")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 @click.pass_context
 def command(
     ctx: click.Context, run: str | None, graph: str | None, costs: str | None, machine: str | None, budget: float,
-    seed: int, output: str | None, as_json: bool,
+    seed: int, front: bool, output: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Plan which PU runs which operation and in which order.
 
@@ -48,7 +49,7 @@ def command(
     place = Path(output) if output else _default_place(run)
     problem, sources = _problem(run, graph, costs, machine)
     with _bar(budget, quiet=as_json or ctx.obj["quiet"]) as progress:
-        solution = solve(problem, budget=budget, seed=seed, sources=sources, progress=progress)
+        solution = solve(problem, budget=budget, seed=seed, sources=sources, progress=progress, front=front)
     write_atomically(place, solution.pieces())
     facts = _facts(solution, place)
     if as_json:
@@ -122,16 +123,20 @@ def _facts(solution: Solution, place: Path) -> dict[str, object]:
         "baseline": solution.baseline, "baseline_seconds": solution.baseline_seconds, "strategy": solution.strategy,
         "transfers": len(table.copy_start), "ops_per_pu": counts, "truncated": solution.truncated,
         "simulated": [pu.name for pu in problem.machine.pus if pu.simulated],
+        "front": [[one.name, one.makespan_seconds, one.peak_nbytes] for one in solution.front],
     }  # fmt: skip
 
 
 def _lines(solution: Solution, facts: dict[str, object]) -> list[str]:
     makespan, bound, before = solution.table.makespan, solution.lower_bound, solution.baseline_seconds
     gap = f"{makespan / bound - 1:.1%} above the bound {bound:.6g} s" if bound > 0 else "no bound"
-    gain = f"{before / makespan:.2f}x faster than {solution.baseline}" if makespan > 0 else "nothing to do"
+    if solution.strategy == solution.baseline:
+        gain = "nothing that was found is faster than"
+    else:
+        gain = f"{before / makespan:.2f} times as fast as" if makespan > 0 else "against"
     counts: dict[str, int] = facts["ops_per_pu"]  # type: ignore[assignment]
     lines = [
-        f"{solution.problem.n} operations in {makespan:.6g} s ({gap}), {gain} ({before:.6g} s)",
+        f"{solution.problem.n} operations in {makespan:.6g} s ({gap}), {gain} {solution.baseline} ({before:.6g} s)",
         f"strategy: {solution.strategy}; {facts['transfers']} transfers; "
         + ", ".join(f"{count} on {name}" for name, count in counts.items() if count),
     ]
@@ -139,6 +144,9 @@ def _lines(solution: Solution, facts: dict[str, object]) -> list[str]:
         lines.append(f"simulated, not measured here: {', '.join(facts['simulated'])}")  # type: ignore[arg-type]
     if solution.truncated:
         lines.append("truncated: the clock ended the search, so another run may give another plan")
+    lines += [
+        f"front: {one.makespan_seconds:.6g} s with {one.peak_nbytes} bytes ({one.name})" for one in solution.front
+    ]
     return [*lines, f"plan: {facts['plan']}"]
 
 

@@ -72,7 +72,8 @@ def _json(profiled: Profiled) -> str:
 
     peak = profiled.peak
     facts = {
-        "run": str(profiled.run.path), "cells": profiled.cells, "measured": profiled.measured, "notes": profiled.notes,
+        "run": str(profiled.run.path), "cells": profiled.cells, "measured": profiled.measured,
+        "known": profiled.known, "notes": profiled.notes,
         "peak": None if peak is None else {"op": peak.op, "nbytes": peak.nbytes, "scratch_nbytes": peak.scratch_nbytes},
         "costs": profiled.costs, "machine": profiled.machine,
     }  # fmt: skip
@@ -111,7 +112,7 @@ def _gain(row: CostRow) -> str:
 
 def _summary(profiled: Profiled, ops: dict[int, Op]) -> list[str]:
     lines = [
-        f"{profiled.cells} cells, {profiled.measured} measured now, the others known; "
+        f"{profiled.cells} cells, {profiled.measured} measured now, {profiled.known} known before; "
         f"{len(profiled.costs.rows)} rows in {profiled.run.path}/costs.json"
     ]
     if profiled.peak is not None:

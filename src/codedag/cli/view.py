@@ -69,7 +69,7 @@ def command(
     quiet = as_json or ctx.obj["quiet"]
     drawn = _draw(found, svg, quiet) if svg else {}
     drawn |= _write_report(found, html, quiet) if html else {}
-    exported = export(found, lambda: _graph(found) or found.graph, exports)
+    exported = export(found, lambda: _graph(found) or found.graph, exports, quiet)
     if as_json:
         tell(json.dumps({**_facts(found, most), **drawn, **exported}))
     elif exported:

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ RESTLESS = 1.3
 SHORT_SECONDS = 2.0
 
 _WATCHED = (
-    "import sys; from codedag.experiment.watching import watch; watch(sys.argv.pop(1)); "
+    "import sys; from codedag.experiment.watching import watch; watch(sys.argv.pop(1), sys.argv.pop(1).split()); "
     "from codedag.cli.main import main; main(sys.argv[1:])"
 )
 
@@ -42,6 +43,7 @@ class Subject:
     cwd: Path
     plan: Path | None = None
     files: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
     timeout: float | None = None
 
 
@@ -55,6 +57,7 @@ class Comparison:
     optimised: list[Ended] = field(default_factory=list)
     same: list[Same] = field(default_factory=list)
     changes: list[dict[str, Any]] = field(default_factory=list)
+    estimate: Ratio | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -102,6 +105,7 @@ class Comparison:
             "peak_nbytes": {name: max(run.peak_nbytes for run in runs) for name, runs in self._runs()},
             "cpu_seconds": {name: [run.cpu_seconds for run in runs] for name, runs in self._runs()},
             "changes": self.changes,
+            "estimate": asdict(self.estimate) if self.estimate else None,
             "versions": {"codedag": __version__, "python": platform.python_version(), "platform": platform.platform()},
             "cpus": os.cpu_count(),
             "notes": self.notes,
@@ -116,22 +120,24 @@ class Bench:
     """Runs a subject plain and optimised, as often as asked."""
 
     def __init__(self, subject: Subject, folder: Path) -> None:
-        self._subject, self._folder = subject, folder
+        self.subject, self._folder = subject, folder
         self._count = 0
         self._environment = {"PYTHONHASHSEED": "0", **os.environ}
+        self._environment.pop("CODEDAG_DISABLE", None)  # here both are wanted
 
     def timed(self, name: str) -> Ended:
         """One run as a user would start it."""
         if name == "plain":
-            return self._run([sys.executable, *self._subject.argv])
+            return self._run([sys.executable, *self.subject.argv])
         return self._run([sys.executable, "-m", "codedag", "-q", *self._optimised()])
 
     def watched(self, name: str) -> tuple[Ended, Streams]:
         """One run whose batches, losses, weights and named files are seen; it is not timed."""
         seen = self._folder / f"{name}-{self._count}.seen"
+        watching = [sys.executable, "-c", _WATCHED, str(seen), " ".join(self.subject.values)]
         disable = {"CODEDAG_DISABLE": "1"} if name == "plain" else {}
-        ended = self._run([sys.executable, "-c", _WATCHED, str(seen), "-q", *self._optimised()], **disable)
-        lines = seen.read_text(errors="backslashreplace").splitlines() if seen.exists() else []
+        ended = self._run([*watching, "-q", *self._optimised()], **disable)
+        lines = seen.read_text(errors="backslashreplace").split("\n") if seen.exists() else []
         return ended, {**equality.read_streams(lines), **self._files()}
 
     def last_run(self) -> Path:
@@ -139,17 +145,19 @@ class Bench:
         return self._folder / "run"
 
     def _optimised(self) -> list[str]:
-        plan = ["--plan", str(self._subject.plan)] if self._subject.plan else []
-        return ["run", "-o", str(self.last_run()), *plan, *self._subject.argv]
+        plan = ["--plan", str(self.subject.plan)] if self.subject.plan else []
+        return ["run", "-o", str(self.last_run()), *plan, *self.subject.argv]
 
     def _run(self, command: list[str], **environment: str) -> Ended:
         self._count += 1
-        return child.run(command, self._subject.cwd, {**self._environment, **environment}, self._subject.timeout)
+        return child.run(command, self.subject.cwd, {**self._environment, **environment}, self.subject.timeout)
 
     def _files(self) -> Streams:
-        places = sorted({place for each in self._subject.files for place in self._subject.cwd.glob(each)})
+        patterns = [str(self.subject.cwd / each) for each in self.subject.files]
+        named = {place for each in patterns for place in glob(each, recursive=True)}  # noqa: PTH207 - may be absolute
+        places = [Path(each) for each in sorted(named)]
         found = [(digest(place.read_bytes()), str(place)) for place in places if place.is_file()]
-        return {"file": found} if self._subject.files else {}
+        return {"file": found} if self.subject.files else {}
 
 
 def compare(
@@ -170,6 +178,7 @@ def compare(
         bench = Bench(subject, Path(folder))
         _look(bench, found, step, rounds or MOST_ROUNDS)
         _time(bench, found, step, _Rounds(rounds, budget), random.Random(seed))
+        _ask(bench.last_run(), found)
     found.notes += _warnings(found)
     return found
 
@@ -199,13 +208,15 @@ def _look(bench: Bench, found: Comparison, step: Callable[[str, int], None], rou
             step(f"comparing results, {name}", 2 * (rounds + WATCHED - number))
             runs.append(bench.watched(name))
             if name == "plain":
-                _refuse_failed(runs[-1][0])
+                _refuse_failed(*runs[-1])
     _refuse_changing([ended for ended, _ in seen["plain"]])
     streams = [[streams for _, streams in seen[name]] for name in ("plain", "optimised")]
     found.same += equality.passed_around(*streams)
+    asked = bench.subject.values
+    if asked and not any(each.what == "named values" for each in found.same):
+        found.same.append(Same("named values", None, 0, "the program was left before they could be looked at"))
     found.plain += [ended for ended, _ in seen["plain"]]
     found.optimised += [ended for ended, _ in seen["optimised"]]
-    found.changes += _changes(bench.last_run(), found)
 
 
 class _Rounds:
@@ -253,7 +264,11 @@ def _last_words(optimised: list[Ended]) -> list[str]:
     return []
 
 
-def _refuse_failed(ended: Ended) -> None:
+def _refuse_failed(ended: Ended, streams: Streams) -> None:
+    for _, name in streams.get("missing", ()):
+        raise ProgramFailed(
+            f"the program has no global variable {name} when it ends", hint="Name one that it has with --value."
+        )
     if ended.code != 0:
         words = ended.last_words.strip().splitlines() or ["it says nothing on stderr"]
         raise ProgramFailed(
@@ -267,8 +282,8 @@ def _refuse_changing(plain: list[Ended]) -> None:
         raise ProgramFailed("the program itself ends differently from run to run", hint="Make it repeatable first.")
 
 
-def _changes(run: Path, found: Comparison) -> list[dict[str, Any]]:
-    """What the last optimised run changed, by its own report."""
+def _ask(run: Path, found: Comparison) -> None:
+    """What the last optimised run says of itself: its changes, its own estimate, and calls that differed."""
     import msgspec
 
     from codedag.ir import CodedagError, RunDirectory
@@ -277,8 +292,9 @@ def _changes(run: Path, found: Comparison) -> list[dict[str, Any]]:
         report = RunDirectory(run).report
     except CodedagError as error:
         found.notes.append(f"the optimised run left no report: {error.message}")
-        return []
+        return
+    found.changes += msgspec.to_builtins(report.changes)
+    if report.gain is not None and report.changes:
+        found.estimate = Ratio(report.gain, report.gain_low or 0.0, report.gain_high or report.gain)
     if report.verdict.mismatches:
         found.notes.append(f"the optimised run itself found {report.verdict.mismatches} calls that differed")
-    changes: list[dict[str, Any]] = msgspec.to_builtins(report.changes)
-    return changes

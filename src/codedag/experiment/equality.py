@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.:,]\d+)*(?:[eE][+-]?\d+)?")
+# A unit of time or speed after a number ("3 s", "12min", "431 images/s"), or a word for one before it ("took 3").
 _UNIT = re.compile(
-    r"^\s*(?:s|secs?|seconds?|ms|us|\u00b5s|ns|mins?|minutes?|h|hours?|fps|[\w-]+\s*(?:/\s*|per )s(?:ec|econd)?)\b"
-    r"|^\s*/\s*s(?:ec|econd)?\b"
+    r"^\s*(?:s|secs?|seconds?|ms|us|\u00b5s|ns|mins|minutes?|hours?|fps|ips|[\w-]+\s*(?:/\s*|per )s(?:ec|econd)?)\b"
+    r"|^\s*/\s*s(?:ec|econd)?\b|^(?:min|h|m)\b"
 )
-_TIMED = re.compile(r"(?:time|took|elapsed|eta|speed|throughput|duration|seconds|rate|in)\b[^\w]*$", re.IGNORECASE)
+_TIMED = re.compile(
+    r"(?:time|took|elapsed|eta|speed|throughput|duration|latency|seconds?|secs?|/s|fps|ips)\b[^\w]*$", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +105,15 @@ Streams = Mapping[str, list[tuple[str, str]]]
 
 
 def read_streams(lines: Sequence[str]) -> Streams:
-    """What a watched program passed around: by kind, the digest and the short text of each, in order."""
+    """What a watched program passed around: by kind, the digest and the short text of each, in order.
+
+    The last line of a program that was killed may be cut short; it is left out.
+    """
     found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for line in lines:
-        kind, code, shown = line.split("\t")
-        found[kind].append((code, shown))
+        parts = line.split("\t")
+        if len(parts) == 3:
+            found[parts[0]].append((parts[1], parts[2]))
     return found
 
 
@@ -118,6 +125,7 @@ _NAMES = {
     "log_loss": "losses logged",
     "log_accuracy": "accuracies logged",
     "weights": "final weights",
+    "named": "named values",
     "file": "files",
 }
 
@@ -144,6 +152,6 @@ def _first_difference(expected: list[tuple[str, str]], found: list[tuple[str, st
         if one is None or two is None:
             return f"{len(found)} against {len(expected)}"
         if one[0] != two[0]:
-            shown = f": {two[1]} against {one[1]}" if one[1] != two[1] else ""
+            shown = f": {two[1]} against {one[1]}" if one[1] != two[1] else f" ({one[1]})"
             return f"number {number} of {len(expected)} differs{shown}"
     return ""

@@ -54,7 +54,7 @@ class ExperimentMonitor:
 
     def __init__(self, experiment_name: str, save_dir: str | os.PathLike[str] = "./results") -> None:
         self.experiment_name = experiment_name
-        self.save_dir = Path(save_dir)
+        self.save_dir = Path(save_dir).absolute()  # a program may change its directory meanwhile
         self.timestamp = self._free_timestamp(int(time.time()))
         self.modes: dict[str, Mode] = {}
         self._current = ""

@@ -25,33 +25,40 @@ from codedag.instrument.guard import Failed, attempt
 # Optimisers whose weights are looked at when the program ends; they are kept alive until then.
 MOST_OPTIMISERS = 16
 
+# Flags of types: made at run time, and may not be changed.
+_MADE_IN_PYTHON = 1 << 9 | 1 << 8
+
 
 class Watch:
     """Writes one line per thing seen: what it is, its digest, and its value where that is short."""
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: TextIO, names: Sequence[str] = ()) -> None:
+        self._names = tuple(names)
         self._file, self._process, self._lock = file, os.getpid(), threading.Lock()
         self._given: weakref.WeakSet[Any] = weakref.WeakSet()
         self._depth = threading.local()
         self._optimisers: dict[int, Any] = {}
 
-    def saw(self, kind: str, value: Any) -> None:
+    def saw(self, kind: str, value: Any, name: str = "") -> None:
         """Keeps the digest of a value; one that cannot be read is kept as that."""
         if os.getpid() != self._process:
             return
         found = attempt(digest, value)
         text = f"unreadable: {found.reason}" if isinstance(found, Failed) else found
-        shown = repr(value) if isinstance(value, int | float | str) else type(value).__name__
+        shown = name or (repr(value) if isinstance(value, int | float | str) else type(value).__name__)
         line = "\t".join(part.replace("\t", " ").replace("\n", " ")[:200] for part in (kind, text, shown))
         with self._lock:
             self._file.write(line + "\n")
 
     def ended(self) -> None:
-        """Keeps the weights that the optimisers have reached; the program has ended."""
+        """Keeps the weights that the optimisers have reached, and what was asked for by name; the program has ended."""
         if os.getpid() == self._process:
             for optimiser in self._optimisers.values():
                 weights = attempt(_weights, optimiser)
                 self.saw("weights", weights)
+            for name in self._names:
+                value = attempt(_named, name)
+                self.saw("missing" if isinstance(value, Failed) else "named", value, name)
             self._file.flush()
 
     # -- what is changed in libraries, each right after its import
@@ -75,11 +82,14 @@ class Watch:
     def _handed(self, iterator: Any) -> Any:
         """The iterator, whose batches are seen; one of a class that cannot be changed is wrapped."""
         owner = next(each for each in type(iterator).__mro__ if "__next__" in vars(each))
-        if not owner.__flags__ & (1 << 9):  # not a class made in Python, such as a generator
+        if owner.__flags__ & _MADE_IN_PYTHON != 1 << 9:  # such as a generator
+            return self._generator(iterator)
+        try:
+            self._given.add(iterator)
+        except TypeError:  # it cannot be hashed, or held weakly
             return self._generator(iterator)
         if not hasattr(vars(owner)["__next__"], "codedag_watch"):
             owner.__next__ = self._next(vars(owner)["__next__"])  # type: ignore[attr-defined]
-        self._given.add(iterator)
         return iterator
 
     def _next(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -199,6 +209,15 @@ def _weights(optimiser: Any) -> list[Any]:
     return [each for group in optimiser.param_groups for each in group["params"]]
 
 
+def _named(path: str) -> Any:
+    """A global variable of the program, or an attribute of one (`model.coef_`)."""
+    first, *rest = path.split(".")
+    value = vars(sys.modules["__main__"])[first]
+    for name in rest:
+        value = getattr(value, name)
+    return value
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds what the other finders find, and does something once certain modules have been loaded."""
 
@@ -230,10 +249,13 @@ def _do_after(loader: Any, then: Callable[[Any], None]) -> None:
     loader.exec_module = exec_module
 
 
-def watch(path: str) -> None:
-    """Watches this process from now on; what is seen goes to this file, line by line."""
+def watch(path: str, names: Sequence[str] = ()) -> None:
+    """Watches this process from now on; what is seen goes to this file, line by line.
+
+    Global variables of these names are looked at when the program ends.
+    """
     file = Path(path).open("w", buffering=1, errors="backslashreplace")  # noqa: SIM115 - open until the process ends
-    watching = Watch(file)
+    watching = Watch(file, names)
     atexit.register(watching.ended)
     then: dict[str, Callable[[Any], None]] = {
         "torch.utils.data.dataloader": watching.data_loader,

@@ -8,7 +8,7 @@ from codedag.ir.files import write_atomically
 from codedag.ir.graph import Carried, Edge, Graph, GraphBuilder, Op
 from codedag.ir.machine import Link, Machine, Pu
 from codedag.ir.places import cache_dir, data_dir
-from codedag.ir.plan import Decision, Move, Peak, Placement, Plan, Source, Step, Strategy, Transfer
+from codedag.ir.plan import Decision, Move, Peak, Placement, Plan, Segment, Source, Step, Strategy, Tradeoff, Transfer
 from codedag.ir.report import Change, Declined, Proof, Report
 from codedag.ir.run import RunInfo
 from codedag.ir.store import FILE_NAMES, RunDirectory, load, save
@@ -51,9 +51,11 @@ __all__ = [
     "Resident",
     "RunDirectory",
     "RunInfo",
+    "Segment",
     "Source",
     "Step",
     "Strategy",
+    "Tradeoff",
     "Transfer",
     "Verdict",
     "Yes",

@@ -91,6 +91,21 @@ class Peak(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     memory_nbytes: NBytes
 
 
+class Segment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Ops of one PU that can run as a unit: no path leaves it and comes back."""
+
+    pu: str
+    ops: list[OpId]
+
+
+class Tradeoff(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A plan that no other one found beats in both time and memory."""
+
+    name: str
+    makespan_seconds: Seconds
+    peak_nbytes: NBytes
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """plan.json: everything that is needed to replay the plan, and what it was predicted to bring."""
 
@@ -111,3 +126,5 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     baseline: str = ""
     peaks: list[Peak] = msgspec.field(default_factory=list)
     simulated: list[str] = msgspec.field(default_factory=list)
+    segments: list[Segment] = msgspec.field(default_factory=list)
+    front: list[Tradeoff] = msgspec.field(default_factory=list)

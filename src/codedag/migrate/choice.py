@@ -44,7 +44,7 @@ class Timings:
 class Ballot:
     """The variants for one class of calls: 0 is the original, the others are its substitutes."""
 
-    __slots__ = ("_current", "_fresh", "_until", "calls", "closed", "pairs", "refusals", "timings")
+    __slots__ = ("_current", "_fresh", "_until", "calls", "closed", "pairs", "refusals", "served", "timings")
 
     def __init__(self, substitutes: int) -> None:
         self.timings = [Timings() for _ in range(substitutes + 1)]
@@ -52,6 +52,7 @@ class Ballot:
         self.closed: dict[int, float] = {}  # substitutes that turned out slower, with their gain
         self.calls = 0
         self.refusals = 0  # calls that no guard took, since one did
+        self.served = [0] * (substitutes + 1)  # calls that each answered alone
         self._current, self._until = ORIGINAL, 0
         self._fresh: list[float] = []
 
@@ -150,6 +151,15 @@ class Choice:
             kind = kind if len(self.ballots) < MOST else "other"
             found = self.ballots.setdefault(kind, Ballot(self._substitutes))
         return found
+
+    def saved_seconds(self) -> float:
+        """What the substitutes have saved, by their middle times."""
+        return sum(
+            count * (one.timings[ORIGINAL].middle - one.timings[at].middle)
+            for one in list(self.ballots.values())
+            for at, count in enumerate(one.served)
+            if count
+        )
 
     def lost(self, at: int) -> str:
         """Why a substitute has no class of calls left, or empty while it has or may get one."""

@@ -48,6 +48,11 @@ class Contexts(Generic[T]):
             self._known[chain] = self.best(chain)
         return self._known[chain]
 
+    def never_from(self, code: CodeType) -> bool:
+        """Whether no call made by this code itself can be meant, whoever called it."""
+        name = user_name(code)
+        return bool(name) and name not in self._last and not self._entries.get(())
+
     def best(self, chain: Chain) -> T | None:
         """The entry that fits a chain best, or None."""
         if chain in self._entries:

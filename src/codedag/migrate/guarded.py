@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from sys import _getframe
 from time import perf_counter
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from codedag.backends.proof import near
@@ -23,6 +23,7 @@ from codedag.migrate.modes import Different, Mode
 from codedag.migrate.trial import Trial
 
 REASONS = 50  # different reasons that are counted per function; the rest are counted together
+ACCOUNT = 256  # declined calls between two looks at what they cost and what is saved
 REFUSED = 100  # calls of one class that no guard took, after which they are no longer asked
 TIMED = 8  # one in so many calls of a settled choice is timed
 NEVER = f"none of {REFUSED} calls of this size was taken"
@@ -67,8 +68,10 @@ class Guarded:
         self.declined: Counter[str] = Counter()
         self.choice = Choice(len(substitutions))
         self.arms = [Arm(one, self._trial(one)) for one in substitutions]
-        self.demote = demote
+        self.demote = demote and not self.mode.always  # what only watches need not be fast
         self.on_stop: Callable[[], None] | None = None
+        self._outside: dict[int, CodeType] = {}  # code that no entry of the plan means
+        self._declines, self._spent = 0, 0.0  # calls that were declined since, and the seconds that this took
 
     def _trial(self, substitution: Substitution) -> Trial:
         trial = Trial(substitution.name, every=self.mode.every, first=self.mode.first, patient=True)
@@ -87,16 +90,21 @@ class Guarded:
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         """A substitute's result; or that the original must run, alone or for comparison."""
         frame = None if self.contexts is None else _getframe(1)
+        if frame is not None and id(frame.f_code) in self._outside:
+            return self._decline(ELSEWHERE)
         answer = attempt(self._answer, frame, args, keywords)
         return self._decline(f"a part of CodeDAG failed: {answer.reason}") if type(answer) is Failed else answer
 
     def _answer(self, frame: FrameType | None, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         started = perf_counter()
-        if self.contexts is not None and not self.contexts.of(frame):
+        if frame is not None and self.contexts is not None and not self.contexts.of(frame):
+            if len(self._outside) < REASONS and self.contexts.never_from(frame.f_code):
+                self._outside[id(frame.f_code)] = frame.f_code
             return self._decline(ELSEWHERE)
         ballot = self.choice.ballot(shape_class(args, keywords))
         taking = self._taking(ballot, args, keywords)
         if not taking:
+            self._account(perf_counter() - started)
             return stands.native.DECLINED
         at = self._pick(ballot, taking)
         if at == ORIGINAL:
@@ -106,7 +114,7 @@ class Guarded:
 
     def _taking(self, ballot: Ballot, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[int]:
         """The substitutes that take this call; the last reason is counted if there are none."""
-        if ballot.refusals >= REFUSED:
+        if self.demote and ballot.refusals >= REFUSED:
             self._decline(NEVER)
             return []
         taking, reason = [], "it is not faster for calls of this size"
@@ -119,15 +127,27 @@ class Guarded:
                     taking.append(at)
                 else:
                     reason = getattr(verdict, "reason", "the guard failed")
-                    arm.trial.decline(self._short(reason))
+                    arm.trial.decline(self._short(reason), lasting=self.demote)
         ballot.refusals = 0 if taking else ballot.refusals + 1
         if not taking:
             self._decline(reason)
+            self._stopped()  # somebody else may listen to the trials and not tell us
         return taking
+
+    def _account(self, seconds: float) -> None:
+        """Ends everything if declining calls has taken longer than the substitutes have saved."""
+        self._declines += 1
+        self._spent += seconds
+        if self._declines % ACCOUNT or not self.demote or self._spent < self.choice.saved_seconds():
+            return
+        saved = max(self.choice.saved_seconds(), 0.0)
+        reason = f"deciding took {self._spent:.3g} s for {self._declines} declined calls, and {saved:.3g} s were saved"
+        for arm in self.arms:
+            arm.trial.stop(reason)
 
     def _pick(self, ballot: Ballot, taking: list[int]) -> int:
         if not self.demote:
-            return taking[0]
+            return min(taking, key=lambda at: self.arms[at - 1].trial.calls)
         young = [at for at in taking if ballot.is_young(at)]
         if young and self.mode.checks:  # both run, so that their times are of the same call
             return min(young, key=lambda at: ballot.timings[at].count)
@@ -145,6 +165,7 @@ class Guarded:
         ended = perf_counter()
         if due:
             return stands.native.Then(partial(self._compare, call, result, ended - started, perf_counter()))
+        call.ballot.served[call.at] += 1
         if self.demote and (call.ballot.calls % TIMED == 0 or call.ballot.is_young(call.at)):
             attempt(call.ballot.add, call.at, ended - started)
             attempt(self._look, call.at)

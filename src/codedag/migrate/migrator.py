@@ -49,8 +49,14 @@ class Outcome:
 class Migrator:
     """Applies what a plan asks for, counts what becomes of the calls, and restores."""
 
-    def __init__(self, wishes: Wishes, mode: str | Mode = "sample", allow: Collection[Equivalence] = (EXACT,)) -> None:
-        self.wishes, self.mode, self.allow = wishes, mode_of(mode), tuple(allow)
+    def __init__(
+        self,
+        wishes: Wishes,
+        mode: str | Mode = "sample",
+        allow: Collection[Equivalence] = (EXACT,),
+        demote: bool = True,
+    ) -> None:
+        self.wishes, self.mode, self.allow, self.demote = wishes, mode_of(mode), tuple(allow), demote
         self.patches: Patches | None = None
         self.outcome = Outcome()
         self.elsewhere: dict[str, Counted] = {}  # what other processes counted
@@ -105,7 +111,7 @@ class Migrator:
             *chosen,
             mode=self.mode,
             contexts=Contexts({context: not isinstance(verdict, No) for context, verdict in wanted.items()}),
-            demote=chosen[0].pu != loopback.PU,
+            demote=self.demote and chosen[0].pu != loopback.PU,
         )
         patch = Patch(source, guarded)
         patch.ready = partial(self._ready, patch, guarded)
@@ -197,7 +203,7 @@ class Migrator:
 
 def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
     """The registered substitutions that a wish can mean, or why there are none."""
-    if wish.variant == ORIGINAL:
+    if wish.variant.partition(",")[0] == ORIGINAL:  # also "original, reused buffers"
         return No("the plan leaves it as it is")
     known = find(wish.function)
     here = Yes if wish.pu == loopback.PU else present(wish.pu)
@@ -207,7 +213,7 @@ def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
         return No(reasons_against().get(wish.function, "no substitution of this function is registered"))
     if wish.pu == loopback.PU:
         return (loopback.loopback(known[0].source),)
-    fitting = tuple(one for one in known if _runs_on(one, wish.pu) and wish.variant in ("", one.into))
+    fitting = tuple(one for one in known if _runs_on(one, wish.pu) and wish.variant in ("", one.into, one.name))
     variant = f" as {wish.variant}" if wish.variant else ""
     return fitting or No(f"no substitution for {wish.pu}{variant} is registered")
 

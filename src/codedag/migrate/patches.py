@@ -142,15 +142,14 @@ class Patches:
 
     def apply(self) -> Report:
         """What was changed; a second apply changes nothing and returns zeros."""
-        with _state.lock:
+        with _state.alone():
             if self.active:
                 return Report()
             self.active = True
             self.refused = {}
             _state.add(self)
             try:
-                with _state.at_work():
-                    return self._apply_possible(self.patches)
+                return self._apply_possible(self.patches)
             except BaseException:
                 self.restore()
                 raise
@@ -185,7 +184,7 @@ class Patches:
 
     def restore(self) -> Report:
         """What was put back, and what the program had changed meanwhile; zeros if nothing is applied."""
-        with _state.lock:
+        with _state.alone():
             if not self.active:
                 return Report()
             started = perf_counter()
@@ -254,25 +253,51 @@ class _State:
         self.retired: dict[int, Any] = {}
         self.watch = Watch(self.loaded)
         self._working = False
-        self._news: list[str] = []  # libraries of which a module was loaded meanwhile
+        self._news: list[Any] = []  # modules that were loaded and not looked at yet
 
     @contextmanager
-    def at_work(self) -> Iterator[None]:
-        """A block in which imports are only noted: a proof may import, and must not be begun again for that."""
-        self._working = True
-        try:
-            yield
-            while self._news:
-                library = self._news.pop()
-                for patches in list(self.sets):
-                    patches.late(library)
-        finally:
-            self._working = False
-            self._news.clear()
+    def alone(self) -> Iterator[None]:
+        """A block in which nobody else changes anything, and imports are only noted.
+
+        A proof may import, and must not be begun again for that; nor may an import in another thread wait for a proof,
+        which may be waiting for that import.
+        """
+        with self.lock:
+            outermost, self._working = not self._working, True
+            try:
+                yield
+            finally:
+                self._working = not outermost
+        self._attend_to_news()
+
+    def _attend_to_news(self) -> None:
+        """What was loaded is looked at, unless somebody is at work, who then does it afterwards."""
+        while self._news and not self._working and self.lock.acquire(blocking=False):
+            try:
+                self._working = True
+                while self._news:
+                    self._attend(self._news.pop(0))
+            finally:
+                self._working = False
+                self.lock.release()
+
+    def _attend(self, module: Any) -> None:
+        """Functions that the module got past us are replaced, and patches that waited for it are applied."""
+        names = space(module)
+        name = str(names.get("__name__")) if names is not None else ""
+        with loaded_to_its_end(name):
+            for patches in list(self.sets):
+                patches.late(name.partition(".")[0])
+        if names is None or not self.live or not any(id(value) in self.live for value in list(names.values())):
+            return
+        sweep = Sweep(tuple(live.stand for live in self.live.values()), to_stand=True)
+        sweep.module(names, name)
+        self._write(sweep.edits)
 
     def fresh_lock(self) -> None:
         """After a fork: another thread may have held the lock."""
         self.lock = threading.RLock()
+        self._working, self._news = False, []
 
     def add(self, patches: Patches) -> None:
         """Counts a set as applied; imports are watched as long as there is one."""
@@ -326,19 +351,9 @@ class _State:
             self.retired[original] = live.stand
 
     def loaded(self, module: Any) -> None:
-        """After an import: functions that the module got past us are replaced, and patches that waited for it."""
-        names = space(module)
-        name = str(names.get("__name__")) if names is not None else ""
-        with self.lock, loaded_to_its_end(name):
-            self._news.append(name.partition(".")[0])
-            if not self._working:
-                with self.at_work():
-                    pass
-            if names is None or not self.live or not any(id(value) in self.live for value in list(names.values())):
-                return
-            sweep = Sweep(tuple(live.stand for live in self.live.values()), to_stand=True)
-            sweep.module(names, name)
-            self._write(sweep.edits)
+        """After an import."""
+        self._news.append(module)
+        self._attend_to_news()
 
 
 _state = _State()

@@ -238,6 +238,9 @@ class Prefix:
         self, recall: Recall, caller: Caller, function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
         space: dict[str, Any], standin: Any = None,
     ) -> Any:  # fmt: skip
+        at = self.links[len(recall.steps)].at
+        if recall.steps and at >= 0:  # not the stand-in: it and the recall would hold each other
+            args = (*args[:at], None, *args[at + 1 :])
         recall.steps.append((caller, function, args, keywords))
         if len(recall.steps) < self.length:
             return StandIn(recall) if standin is None else standin

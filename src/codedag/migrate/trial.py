@@ -15,6 +15,7 @@ SLOWER = 1.05  # a gain below this is not worth a change
 FUTILE = 100  # declined calls per accepted one at which a change costs more than it can bring
 KEPT = 400  # timings that are remembered
 EVERY, RAREST = 50, 400  # calls per check at first, and after many checks without a difference
+HOPELESS = 0.5  # a gain below this is no matter of noise
 NOISY = 3 * FIRST  # timings after which a gain that does not show has not been there
 FAILURES = 3  # exceptions of its own after which a change is taken back
 
@@ -99,7 +100,11 @@ class Trial:
         """
         if len(self.pairs) < FIRST - 2 or self.gain() >= SLOWER:
             return False
-        return len(self.pairs) >= NOISY or min(a for a, _ in self.pairs) < SLOWER * min(b for _, b in self.pairs)
+        return (
+            self.gain() < HOPELESS
+            or len(self.pairs) >= NOISY
+            or min(a for a, _ in self.pairs) < SLOWER * min(b for _, b in self.pairs)
+        )
 
     def stop(self, reason: str) -> None:
         """Takes the change back for the rest of the program."""

@@ -18,6 +18,7 @@ from codedag.ir.errors import CodedagError
 from codedag.ir.reject import NOT_OURS, Unreadable, decode, reading
 
 ORIGINAL = "original"
+FORMAT = "codedag/migration_plan"
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
@@ -100,6 +101,8 @@ def _unit(place: Mapping[int, Any], ops: list[Any]) -> str:
 def _of_mapping(plan: Mapping[str, Any], default_device: str | None) -> Wishes:
     if plan.get("format") == "codedag/plan":
         return _of_plan(_converted(plan))
+    if plan.get("format", FORMAT) != FORMAT:
+        raise BadPlan(f"format: {plan['format']!r:.80} is no plan", hint=f"Give a codedag/plan or a {FORMAT}.")
     if plan.get("version", 1) != 1:
         raise BadPlan(f"version: this CodeDAG reads version 1, got {plan['version']!r}", hint="Make the plan again.")
     devices = plan.get("context_device_map")

@@ -185,6 +185,7 @@ def terms(migrator: Migrator) -> dict[str, Any]:
         "wanted": wanted,
         "mode": [mode.name, mode.first, mode.every],
         "allow": [one.value for one in migrator.allow],
+        "demote": migrator.demote,
     }
 
 
@@ -209,7 +210,8 @@ def _arrive(ticket: dict[str, Any]) -> None:
     from codedag.migrate.migrator import Migrator
 
     wishes = Wishes(tuple(Wish(*wish) for wish in ticket["wanted"]))
-    migrator = Migrator(wishes, Mode(*ticket["mode"]), [Equivalence(one) for one in ticket["allow"]])
+    allow = [Equivalence(one) for one in ticket["allow"]]
+    migrator = Migrator(wishes, Mode(*ticket["mode"]), allow, ticket["demote"])
     _here.folder = Path(ticket["folder"])
     _here.numbers[id(migrator)] = ticket["number"]
     _here.inherited.add(id(migrator))

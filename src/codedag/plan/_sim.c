@@ -120,6 +120,15 @@ static PyObject *model_rank(Model *m, PyObject *args) {
     return out;
 }
 
+static PyObject *model_mixed(Model *m, PyObject *unused) {
+    PyObject *out = bytes_of(NULL, (size_t)m->n * 4);
+    tick *key = malloc(((size_t)m->n + 1) * sizeof(tick));
+    if (out && key) mix_levels(m, key);
+    if (!out || !key || sorted_by(m, key, 1, (int32_t *)PyBytes_AS_STRING(out))) { Py_CLEAR(out); PyErr_NoMemory(); }
+    free(key);
+    return out;
+}
+
 static PyObject *model_sorted(Model *m, PyObject *args) {
     Py_buffer key; int sign;
     if (!PyArg_ParseTuple(args, "y*i", &key, &sign)) return NULL;
@@ -352,6 +361,7 @@ static PyGetSetDef model_fields[] = {
 
 static PyMethodDef model_methods[] = {
     {"rank", (PyCFunction)model_rank, METH_VARARGS, "Upward ranks."},
+    {"mixed", (PyCFunction)model_mixed, METH_NOARGS, "Ops level after level, all kinds in proportion."},
     {"sorted", (PyCFunction)model_sorted, METH_VARARGS, "Ops by a key."},
     {"ahead", (PyCFunction)model_ahead, METH_NOARGS, "What is to come after each op on each PU, at best."},
     {"path_bound", (PyCFunction)model_path_bound, METH_VARARGS, "The bound of the longest path."},

@@ -129,6 +129,21 @@ class Model:
             rank[v] = most + self._weight(v, how)
         return array("q", rank).tobytes()
 
+    def mixed(self) -> bytes:
+        """Ops level after level, all kinds in proportion."""
+        level = [0] * self.n
+        for v in range(self.n):
+            level[v] = max((level[p] + 1 for p in (*self.preds[v], *self.orders[v])), default=0)
+        kinds = [(level[v], self.nbytes[v], self.cost[v * self.k : (v + 1) * self.k]) for v in range(self.n)]
+        key, v = array("q"), 0
+        while v < self.n:
+            w = v + 1
+            while w < self.n and kinds[w] == kinds[v]:
+                w += 1
+            key.extend((level[v] << 31) + ((2 * i + 1) << 30) // (w - v) // 2 for i in range(w - v))
+            v = w
+        return self.sorted(key.tobytes(), 1)
+
     def sorted(self, key: bytes, sign: int) -> bytes:
         """Ops by a key, equal ones in topological order."""
         keys = array("q", key)

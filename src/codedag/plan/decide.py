@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from codedag.ir import CannotPlan, CostTable, Graph, Machine, Plan, Source, Strategy
+from codedag.ir import CannotPlan, CostTable, Graph, Machine, Plan, Source, Strategy, Tradeoff
 from codedag.ir.cost_columns import CostColumns
 from codedag.plan.feasible import why_not
-from codedag.plan.memory import fits, may_bind, within_memory
+from codedag.plan.memory import fits, frugal, may_bind, within_memory
+from codedag.plan.pareto import pareto
 from codedag.plan.problem import Problem
 from codedag.plan.search import Found, Progress, search
 from codedag.plan.solution import Solution, Timetable, bound_in_seconds
-from codedag.plan.strategies import Candidate, Context, single, stay
+from codedag.plan.strategies import Candidate, Context, candidates, single, stay
 
 log = logging.getLogger("codedag.plan")
 
@@ -29,7 +30,7 @@ def make_plan(
 
 def solve(
     problem: Problem, *, budget: float = BUDGET_SECONDS, seed: int = 0, sources: Iterable[Source] = (),
-    progress: Progress | None = None,
+    progress: Progress | None = None, front: bool = False,
 ) -> Solution:  # fmt: skip
     """The chosen plan with its times, its bound, and what it is compared with."""
     context = Context(problem)
@@ -38,11 +39,14 @@ def solve(
         confined = problem.confined()
         if confined is None:
             raise why_not(problem)
-        return solve(confined, budget=budget, seed=seed, sources=sources, progress=progress)
+        return solve(confined, budget=budget, seed=seed, sources=sources, progress=progress, front=front)
     binding = may_bind(problem)
     if binding:
         found = within_memory(context, found, budget, seed)
-    return _solution(context, found, list(sources), binding)
+    solution = _solution(context, found, list(sources), binding)
+    if front:
+        solution.front = _front(context, solution)
+    return solution
 
 
 def _solution(context: Context, found: Found, sources: list[Source], binding: bool) -> Solution:
@@ -59,6 +63,18 @@ def _solution(context: Context, found: Found, sources: list[Source], binding: bo
         problem, table, best.name, bound_in_seconds(problem, bound, table.makespan), baseline, seconds,
         _strategies(context, found), sources, found.truncated, binding or problem.n <= 100_000,
     )  # fmt: skip
+
+
+def _front(context: Context, solution: Solution) -> list[Tradeoff]:
+    """What no other plan beats in both time and the largest peak: the chosen plan, every strategy's, a frugal order."""
+    tables = [(solution.strategy, solution.table)]
+    for candidate in (*candidates(context), *frugal(context)):
+        tables.append((candidate.name, Timetable(context.problem, candidate)))
+    found = [
+        Tradeoff(name=name, makespan_seconds=table.makespan, peak_nbytes=max(table.peaks, default=0))
+        for name, table in tables
+    ]
+    return pareto(found, lambda one: (one.makespan_seconds, one.peak_nbytes))
 
 
 def _plain(context: Context) -> list[Candidate]:

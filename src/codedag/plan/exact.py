@@ -17,6 +17,8 @@ from codedag.plan.strategies import Candidate, Context
 LARGEST = 50
 #: Ticks per unit of the solver: 2**14 units are the mean cost of an op.
 UNIT = 64
+#: What the solver counts as a second of work takes up to eight here.
+WORK_PER_SECOND = 0.1
 
 
 def available() -> bool:
@@ -24,21 +26,25 @@ def available() -> bool:
     return importlib.util.find_spec("ortools") is not None
 
 
-def polish(context: Context, start: Candidate, seconds: float, seed: int) -> tuple[Candidate, float]:
-    """The best plan that the solver finds from this one, and its bound in ticks; a fixed amount of work."""
+def polish(context: Context, start: Candidate, seconds: float, seed: int) -> tuple[Candidate, float, bool]:
+    """The best plan that the solver finds from this one, its bound in ticks, and whether the clock stopped it.
+
+    The work is counted by the solver itself, so that the same seed gives the same plan.
+    """
     from ortools.sat.python import cp_model
 
     model = _Exact(context, cp_model.CpModel(), start)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = seed % (2**31)
-    solver.parameters.max_deterministic_time = seconds
-    solver.parameters.max_time_in_seconds = 10 * seconds + 10
+    solver.parameters.max_deterministic_time = seconds * WORK_PER_SECOND
+    solver.parameters.max_time_in_seconds = 2 * seconds + 1
     status = solver.Solve(model.solver)
     bound = max(0.0, solver.BestObjectiveBound()) * UNIT
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return start, bound
-    return model.candidate(solver), bound
+        return start, bound, False
+    late = status == cp_model.FEASIBLE and solver.WallTime() >= 2 * seconds + 1
+    return model.candidate(solver), bound, late
 
 
 class _Exact:

@@ -8,7 +8,7 @@ from math import inf
 
 import msgspec
 
-from codedag.ir import BadGraph, CannotPlan, CostTable, Graph, Machine, Plan, Transfer
+from codedag.ir import BadGraph, CannotPlan, CostRow, CostTable, Graph, Machine, Plan, Transfer
 from codedag.plan.problem import NEVER, Problem
 
 HINT = "`codedag view RUN` lists the ops and their ids; OP is an id or name@file:line."
@@ -25,6 +25,7 @@ class Elsewhere:
     high: float | None
     makespan: float | None
     why_not: str = ""
+    variants: tuple[str, ...] = ()  # the others there, each with its time or why it is not used
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class Explainer:
         makespan = self._judged(moved)
         why = "no link leads there" if makespan == inf else ""
         known = makespan if makespan < inf else None
-        return Elsewhere(row.pu, row.variant, row.seconds, row.low, row.high, known, why)
+        return Elsewhere(row.pu, row.variant, row.seconds, row.low, row.high, known, why, _others(row))
 
     def _transfers(self, op: int) -> list[Transfer]:
         """The copies of its value, and those of its inputs to where it runs."""
@@ -154,6 +155,15 @@ class Explainer:
         moved = array("i", (back[self.problem.rows[one]] for one in order))
         ticks = problem.model.simulate(place.tobytes(), moved.tobytes())
         return ticks * problem.model.quantum if ticks < NEVER else inf
+
+
+def _others(row: CostRow) -> tuple[str, ...]:
+    return tuple(
+        f"{one.variant}: {one.seconds:.3g} s"
+        if one.seconds is not None
+        else f"{one.variant}: {one.status} {one.reason}"
+        for one in row.alternatives
+    )
 
 
 def _why(here: Elsewhere, second: Elsewhere | None, makespan: float) -> str:

@@ -235,6 +235,15 @@ def frugal_order(problem: Problem, edges: _Edges) -> bytes:
     return order.tobytes()
 
 
+def frugal(context: Context) -> Iterator[Candidate]:
+    """Every single PU in an order that keeps little alive."""
+    problem, order = context.problem, frugal_order(context.problem, edges_of(context.problem))
+    for pu in range(problem.k):
+        if problem.supports_all(pu):
+            place = (array("i", [pu]) * problem.n).tobytes()
+            yield context.judged(f"single {problem.pus[pu]}, frugal order", place, order)
+
+
 def _none_found(context: Context, edges: _Edges) -> CannotPlan:
     problem, best = context.problem, (inf, 0, 0)
     for candidate in _candidates(context, edges, Found(next(iter(candidates(context))))):

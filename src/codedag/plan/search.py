@@ -82,7 +82,9 @@ def steps_per_second(problem: Problem) -> float:
 Progress = Callable[[float], None]
 
 
-def search(context: Context, budget: float, seed: int = 0, progress: Progress | None = None) -> Found | None:
+def search(
+    context: Context, budget: float, seed: int = 0, progress: Progress | None = None, *, solver: bool = True
+) -> Found | None:
     """The best plan within the budget, or None if no strategy gives a plan that can run."""
     clock = Clock.of(context.problem, budget)
     first = candidates(context)
@@ -97,7 +99,8 @@ def search(context: Context, budget: float, seed: int = 0, progress: Progress | 
     structures(context, found)
     if budget > 0:
         stages(context, found, clock, seed, progress)
-        solved(context, found, budget, seed)
+        if solver:
+            solved(context, found, budget, seed)
     return found
 
 
@@ -115,8 +118,9 @@ def solved(context: Context, found: Found, budget: float, seed: int) -> None:
     """The constraint solver's plan and bound, where it is installed and the graph small enough."""
     if context.problem.n > exact.LARGEST or found.best.makespan <= found.bound or not exact.available():
         return
-    candidate, bound = exact.polish(context, found.best, budget, seed)
+    candidate, bound, late = exact.polish(context, found.best, budget, seed)
     found.offer(candidate)
+    found.truncated |= late
     found.bound = max(found.bound, bound)
 
 

@@ -54,6 +54,25 @@ static int sorted_by(const Model *m, const tick *key, int sign, int32_t *order) 
     return 0;
 }
 
+static int alike(const Model *m, int32_t v, int32_t w) {
+    return m->nbytes[v] == m->nbytes[w] && !memcmp(m->cost + (size_t)v * m->k, m->cost + (size_t)w * m->k, m->k * sizeof(tick));
+}
+
+/* A key that goes level after level, and within a level through all kinds of ops in proportion. */
+static void mix_levels(const Model *m, tick *key) {
+    for (int32_t v = 0; v < m->n; v++) { /* the levels first: ops of one level stand together, the same kind side by side */
+        tick level = 0;
+        for (int32_t e = m->pred_at[v]; e < m->pred_at[v + 1]; e++)
+            if (key[m->pred[e]] + 1 > level) level = key[m->pred[e]] + 1;
+        key[v] = level;
+    }
+    for (int32_t v = 0, w; v < m->n; v = w) {
+        tick level = key[v];
+        for (w = v + 1; w < m->n && key[w] == level && alike(m, v, w); w++) {}
+        for (int32_t i = v; i < w; i++) key[i] = (level << 31) + ((2 * (tick)(i - v) + 1) << 30) / (w - v) / 2;
+    }
+}
+
 /* What is still to come after an op that ran on d, if every later op had its best PU and no copy waited. */
 static void look_ahead(const Model *m, tick *ahead) {
     int32_t k = m->k;

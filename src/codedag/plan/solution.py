@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from codedag.ir import Decision, Peak, Placement, Plan, Source, Step, Strategy, Transfer
+from codedag.ir import Decision, Peak, Placement, Plan, Segment, Source, Step, Strategy, Tradeoff, Transfer
 from codedag.plan.problem import Problem, floats, ints
+from codedag.plan.segments import segments
 from codedag.plan.strategies import Candidate
 
 BATCH = 10_000
@@ -60,6 +61,7 @@ class Solution:
     sources: list[Source] = field(default_factory=list)
     truncated: bool = False
     with_peaks: bool = True
+    front: list[Tradeoff] = field(default_factory=list)
 
     def plan(self) -> Plan:
         """The plan as one object."""
@@ -91,7 +93,21 @@ class Solution:
             "baseline": self.baseline,
             "peaks": self._peaks() if self.with_peaks else [],
             "simulated": [pu.name for pu in machine.pus if pu.simulated],
+            "segments": self._segments() if self.with_peaks else [],
+            "front": self.front,
         }
+
+    def _segments(self) -> list[Segment]:
+        """Units for backends that compile: runs of ops of one PU with an acyclic order between them."""
+        problem, table = self.problem, self.table
+        at, _, pred = (ints(part) for part in problem.model.edges[:3])
+        before = [pred[at[op] : at[op + 1]] for op in range(problem.n)]
+        order = sorted(range(problem.n), key=lambda one: (table.start[one], table.end[one], one))
+        ids, rows = problem.graph.op_columns.id, problem.rows
+        return [
+            Segment(pu=problem.pus[table.place[ops[0]]], ops=[ids[rows[op]] for op in ops])
+            for ops in segments(order, table.place, before)
+        ]
 
     def _peaks(self) -> list[Peak]:
         pus = self.problem.machine.pus

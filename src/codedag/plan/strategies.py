@@ -12,10 +12,11 @@ from functools import cached_property
 from random import Random
 from typing import NamedTuple
 
+from codedag.plan.chain import switches
 from codedag.plan.engine import Model
 from codedag.plan.problem import NEVER, Problem, floats, ints, ticks
 
-MEAN, LEAST, MOST = 0, 1, 2
+MEAN, LEAST, MOST, LEVELS = 0, 1, 2, 3
 #: Rounds of the search for prices; the bound is within 1e-3 of the linear program's by then.
 PRICE_ROUNDS = 200
 
@@ -71,7 +72,9 @@ class Context:
         return len(self.priced[1]) // 8
 
     def order(self, rank: int, copying: float) -> bytes:
-        """The ops by falling upward rank."""
+        """The ops by falling upward rank, or level after level."""
+        if rank == LEVELS:
+            return self.model.mixed()
         key = (rank, copying)
         if key not in self._orders:
             self._orders[key] = self.model.sorted(self.model.rank(rank, copying), -1)
@@ -122,24 +125,23 @@ REPLAYED = tuple(
     for word, rank in (("mean", MEAN), ("least", LEAST), ("most", MOST))
 )
 PEFT = tuple(Recipe(f"peft {rank}/{weight}", rank, ahead=weight) for weight in (1.0, 0.5) for rank in (MEAN, LEAST))
-# A copy also costs those who wait for the link behind it.
-LINKS = tuple(
-    Recipe(f"links {rank}/{copying}/{ahead}/{price}/{copies}", rank, copying, ahead, price, copies=copies)
-    for copies, ahead, price in ((1.0, 1.0, 4.0), (0.5, 0.5, 1.0), (0.25, 1.0, 0.0), (0.1, 0.5, 1.0))
-    for rank, copying in ((LEAST, 1.0), (MEAN, 0.0))
-)
-# Ordered by how often each wins (bench/planner.py), since large graphs have time for a few only.
-PRICES = tuple(
-    Recipe(f"price {rank}/{copying}/{ahead}/{price}", rank, copying, ahead, price)
-    for price, ahead in (
-        (1.0, 1.0), (4.0, 0.5), (1.0, 0.5), (4.0, 1.0), (16.0, 0.0), (16.0, 1.0), (4.0, 0.0), (16.0, 0.5), (1.0, 0.0),
-    )
-    for rank, copying in ((LEAST, 1.0), (MEAN, 0.0), (MEAN, 1.0), (LEAST, 0.0))
+# Lists guided by the prices of busy PUs and links: rank, copies in it, look-ahead, price of PUs, price of links.
+# No mix is the best for every graph; these cover each other's weak spots, in the order in which each adds most.
+_GUIDED = (
+    (LEAST, 1.0, 1.0, 1.0, 0.25), (LEAST, 0.0, 0.5, 4.0, 0.1), (LEVELS, 0.0, 0.0, 16.0, 0.0),
+    (MOST, 1.0, 1.0, 4.0, 2.0), (MEAN, 0.0, 0.0, 16.0, 2.0), (MOST, 1.0, 1.0, 0.0, 0.1), (MEAN, 1.0, 0.5, 1.0, 2.0),
+    (LEAST, 1.0, 0.0, 16.0, 0.25), (LEAST, 1.0, 1.0, 1.0, 0.5), (MEAN, 0.0, 0.5, 4.0, 0.25),
+    (MOST, 1.0, 1.0, 16.0, 2.0), (LEAST, 0.0, 0.5, 0.0, 0.0), (LEAST, 1.0, 0.5, 4.0, 0.5),
+    (LEVELS, 0.0, 0.5, 4.0, 0.0), (LEAST, 1.0, 0.0, 4.0, 0.5), (MEAN, 0.0, 1.0, 16.0, 2.0),
+    (LEAST, 0.0, 0.0, 1.0, 0.0), (MEAN, 0.0, 0.0, 0.0, 0.1), (MEAN, 1.0, 1.0, 4.0, 0.5), (LEAST, 1.0, 0.0, 4.0, 0.0),
+    (LEAST, 1.0, 1.0, 4.0, 1.0), (LEAST, 0.0, 1.0, 1.0, 1.0), (MEAN, 1.0, 1.0, 16.0, 1.0),
+    (LEVELS, 0.0, 0.5, 16.0, 1.0), (LEAST, 0.0, 0.5, 1.0, 0.25), (MEAN, 0.0, 1.0, 0.0, 0.5),
+    (LEAST, 0.0, 1.0, 1.0, 0.1), (MEAN, 1.0, 0.0, 16.0, 0.1), (LEAST, 1.0, 1.0, 4.0, 0.0),
+    (LEAST, 0.0, 0.5, 4.0, 0.0), (MEAN, 1.0, 0.5, 1.0, 0.0), (MEAN, 0.0, 1.0, 4.0, 0.0),
 )  # fmt: skip
-DEPTHS = tuple(
-    Recipe(f"peft {rank}/{weight} without copies", rank, 0.0, weight)
-    for weight in (0.0, 0.5, 1.0)
-    for rank in (MEAN, LEAST)
+PRICES = tuple(
+    Recipe(f"price {'/'.join(map(str, one))}", rank=one[0], copying=one[1], ahead=one[2], price=one[3], copies=one[4])
+    for one in _GUIDED
 )
 
 
@@ -165,7 +167,7 @@ def drawn(numbers: Random) -> Recipe:
     """A recipe by lot: no mix of weights is the best for every graph."""
     price, copies = 2 ** numbers.uniform(-1, 4.5), 2 ** numbers.uniform(-3, 1.5)
     return Recipe(
-        "list by lot", numbers.choice((MEAN, LEAST, MOST)), numbers.choice((0.0, 0.3, 1.0, 3.0)),
+        "list by lot", numbers.choice((MEAN, LEAST, MOST, LEVELS)), numbers.choice((0.0, 0.3, 1.0, 3.0)),
         numbers.choice((0.0, numbers.uniform(0, 1.2))), numbers.choice((0.0, price)),
         copies=numbers.choice((0.0, copies)),
     )  # fmt: skip
@@ -198,6 +200,25 @@ def _critical_path(model: Model, rank: array[int]) -> list[int]:
     return path
 
 
+def chain(context: Context) -> Iterator[Candidate]:
+    """The exact placement of a graph that is one chain of values: nothing overlaps, so only switches matter."""
+    problem, n, k = context.problem, context.problem.n, context.problem.k
+    if k < 2 or not _is_chain(context.model, n):
+        return
+
+    def switch(step: int, src: int, dst: int) -> float:
+        return problem.copy_seconds(problem.rows[step], src, dst)
+
+    total, place = switches([problem.seconds[row * k : row * k + k] for row in problem.rows], switch)
+    if total < float("inf"):
+        yield context.judged("chain", array("i", place).tobytes(), array("i", range(n)).tobytes())
+
+
+def _is_chain(model: Model, n: int) -> bool:
+    at, mid, pred = (ints(part) for part in model.edges[:3])
+    return at[n] == n - 1 and all(mid[v] == v and pred[v - 1] == v - 1 for v in range(1, n))
+
+
 class Rule(NamedTuple):
     """A strategy and the largest graph that it runs on."""
 
@@ -206,15 +227,21 @@ class Rule(NamedTuple):
 
 
 SMALL, MIDDLE, LARGE, ANY = 3_000, 30_000, 300_000, 1 << 31
+
+
+def _some(*numbers: int) -> tuple[Recipe, ...]:
+    return tuple(PRICES[number] for number in numbers)
+
+
 STRATEGIES: tuple[Rule, ...] = (
     Rule(stay, ANY),
     Rule(single, ANY),
-    Rule(_recipes(HEFT[:1], REPLAYED[:1], PRICES[:1], PRICES[7:8], PRICES[15:16]), ANY),
-    Rule(_recipes(REPLAYED[7:8], PRICES[1:5]), LARGE),
+    Rule(chain, MIDDLE),
+    Rule(_recipes(HEFT[:1], REPLAYED[:1], _some(0, 1, 23)), ANY),
+    Rule(_recipes(REPLAYED[7:8], _some(2, 13, 18, 29)), LARGE),
     Rule(cpop, MIDDLE),
-    Rule(_recipes(LINKS[:2]), MIDDLE),
-    Rule(_recipes(HEFT[1:], REPLAYED[1:7], REPLAYED[8:], PEFT, PRICES[5:7], PRICES[8:15]), MIDDLE),
-    Rule(_recipes(DEPTHS, PRICES[16:], LINKS[2:]), SMALL),
+    Rule(_recipes(HEFT[1:], REPLAYED[1:7], REPLAYED[8:], PEFT, PRICES[3:13], _some(14, 15)), MIDDLE),
+    Rule(_recipes(_some(16, 17), PRICES[19:23], PRICES[24:29], PRICES[30:]), SMALL),
 )
 
 

@@ -19,6 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("codedag", "a plan of CodeDAG in force while tests run")
     group.addoption("--codedag-plan", metavar="FILE", help="apply this plan.json or migration_plan.json")
     group.addoption("--codedag-mode", metavar="MODE", default="sample", help="off, sample, shadow or strict")
+    group.addoption("--codedag-keep", action="store_true", help="keep substitutes that are not faster: more is tested")
     group.addoption("--codedag-stats", metavar="FILE", help="write what became of the calls as JSON")
 
 
@@ -31,7 +32,8 @@ def pytest_configure(config: pytest.Config) -> None:
     from codedag.ir import CodedagError
 
     try:
-        migrator = PipelineMigrator.from_json(path, mode=config.getoption("--codedag-mode"))
+        demote = not config.getoption("--codedag-keep")
+        migrator = PipelineMigrator.from_json(path, mode=config.getoption("--codedag-mode"), demote=demote)
         migrator.apply()
     except CodedagError as error:
         raise pytest.UsageError(str(error)) from error

@@ -11,12 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from codedag.profile.leaves import arrays_in, nbytes_of
 
-BATCH_SECONDS = 0.002  # long against the clock, short against the time slices of the scheduler
-MOST_CALLS = 4_096
+BLOCK_SECONDS = 20e-6  # long against the clock
+BATCH_SECONDS = 0.002  # short against the time slices of the scheduler
+MOST_CALLS, MOST_BLOCKS = 1_000, 100
 _OUTS = ("out", "dst")
 
 
@@ -45,7 +47,7 @@ class Case:
         self.result = self._call()
         self.writes = any(not _equal(a, b) for a, b in zip(self._given, self._before, strict=True))
         self._restore()
-        self.calls = self._calibrated()
+        self.calls, self.blocks = self._calibrated()
 
     def _call(self) -> Any:
         result = self.function(*self.args, **self.keywords)
@@ -60,14 +62,15 @@ class Case:
                 if array.flags.writeable:
                     array[...] = before
 
-    def _calibrated(self) -> int:
-        took = min(self._seconds(1) for _ in range(2))
-        return max(1, min(MOST_CALLS, int(BATCH_SECONDS / max(took, 1e-7))))
+    def _calibrated(self) -> tuple[int, int]:
+        """How many calls make a block, and how many blocks a batch."""
+        took = max(min(self._block(1) for _ in range(3)), 1e-7)
+        calls = 1 if self.writes else max(1, min(MOST_CALLS, round(BLOCK_SECONDS / took)))
+        return calls, max(1, min(MOST_BLOCKS, round(BATCH_SECONDS / (took * calls))))
 
-    def _seconds(self, calls: int) -> float:
+    def _block(self, calls: int) -> float:
         """The seconds of some calls; where they write their arguments, without what it takes to restore these."""
-        if self.writes:
-            return sum(self._one() for _ in range(calls))
+        self._restore()
         function, args, keywords = self.function, self.args, self.keywords
         begun = time.perf_counter()
         for _ in repeat(None, calls):
@@ -76,19 +79,15 @@ class Case:
             self.wait()
         return time.perf_counter() - begun
 
-    def _one(self) -> float:
-        self._restore()
-        begun = time.perf_counter()
-        self._call()
-        return time.perf_counter() - begun
-
     def batch(self) -> Batch:
-        """One more batch."""
-        faults, waited = resource.getrusage(resource.RUSAGE_SELF), _waited()
-        seconds = self._seconds(self.calls)
+        """One more batch: the median of its blocks, of which a few may have been held up."""
+        before, waited = resource.getrusage(resource.RUSAGE_SELF), _waited()
+        begun = time.perf_counter()
+        blocks = [self._block(self.calls) for _ in range(self.blocks)]
+        took = time.perf_counter() - begun
         after, held_up = resource.getrusage(resource.RUSAGE_SELF), _waited() - waited
-        clean = after.ru_nivcsw == faults.ru_nivcsw and held_up < 0.02 * seconds
-        return Batch(seconds / self.calls, (after.ru_minflt - faults.ru_minflt) / self.calls, clean)
+        faults = (after.ru_minflt - before.ru_minflt) / (self.calls * self.blocks)
+        return Batch(median(blocks) / self.calls, faults, _is_clean(self.blocks, held_up, took))
 
     def peak_nbytes(self) -> int:
         """The most that one call allocates: as Python and numpy tell, or as the process grows."""
@@ -155,6 +154,11 @@ def _takes(function: Callable[..., Any], name: str) -> bool:
         return name in inspect.signature(function).parameters
     except (TypeError, ValueError):  # functions in C say it in the first line of their documentation
         return f"{name}" in (getattr(function, "__doc__", None) or "").partition("\n")[0].replace("[", " ").split()
+
+
+def _is_clean(blocks: int, held_up: float, took: float) -> bool:
+    """Whether waiting for a processor cannot have moved the median: of many blocks some may have been hit."""
+    return held_up < (0.1 if blocks >= 10 else 0.02) * took
 
 
 def _equal(left: Any, right: Any) -> bool:

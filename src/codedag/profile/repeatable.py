@@ -10,6 +10,10 @@ from codedag.backends.known import Effect, Known, known_call, known_operator
 from codedag.backends.registry import attempt, find
 from codedag.ir.verdict import No, Verdict, Yes
 
+_LIBRARIES = frozenset((
+    "builtins", "operator", "math", "cmath", "json", "zlib", "numpy", "cv2", "PIL", "torch", "scipy", "skimage",
+    "librosa", "soundfile", "pandas",
+))  # fmt: skip
 _HARMLESS = (Effect.PURE, Effect.READS, Effect.WRITES)  # what a call writes is given back by who runs it
 
 
@@ -17,6 +21,9 @@ def function_of(name: str) -> Callable[..., Any] | No:
     """The function behind the name of an operation; methods take their object as the first argument."""
     if name.startswith("__main__.") or name.endswith(".__call__"):
         return No("what was called is an object of the program, which is not kept")
+    library = name.partition(".")[0] if "." in name else "builtins"
+    if library not in _LIBRARIES and not find(name):  # a file of samples must not make us import just anything
+        return No(f"what the functions of {library} do beside their results is not known")
     found = attempt(pkgutil.resolve_name, name if "." in name else f"builtins.{name}")
     if not callable(found.value):
         return No(f"{name} cannot be found in a process of our own{f' ({found.error})' if found.error else ''}")

@@ -48,6 +48,7 @@ class Profiled:
     peak: Peak | None
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
+    known: int = 0  # cells that an earlier command had settled
 
 
 def profile(path: str | Path, settings: Settings, told: Told = lambda done, at: None) -> Profiled:
@@ -76,6 +77,7 @@ def _profiled(
         _directory(run),
     )  # fmt: skip
     contests = profiler.contests(_samples(run, samples))
+    known = _done(contests.values())
     profiler.run(contests.values(), told)
     save(machine, run.path / "machine.json")
     traced = run.costs if run.has("costs") else None
@@ -97,6 +99,7 @@ def _profiled(
         peak_of(run.graph, scratch, views),
         notes,
         profiler.interrupted,
+        known,
     )
 
 
@@ -144,6 +147,10 @@ def _directory(run: RunDirectory) -> Path | None:
     """Where the program ran: files that it read are named from there."""
     place = Path(run.run.cwd) if run.has("run") else None
     return place if place is not None and place.is_dir() else None
+
+
+def _done(contests: Collection[Contest]) -> int:
+    return sum(cell.done for contest in contests for cell in contest.cells.values())
 
 
 def _notes(contests: Collection[Contest], machine: Machine, pus: frozenset[str]) -> list[str]:

@@ -167,10 +167,8 @@ static int count(Gatherer *g, uint32_t number, int64_t total, int64_t own, const
     record->total_ns += total;
     if ((float)own <= record->least_ns) record->least_ns = below(own);
     if ((float)own >= record->most_ns) record->most_ns = above(own);
-    int64_t before = record->out_nbytes;
     for (Py_ssize_t i = 0; i < n; i++) record->out_nbytes += outputs[i].layout.nbytes;
-    int first = record->count <= FIRST_CALLS;
-    if ((first || total >= g->event_least) && event_keep(g, number, first, total, record->out_nbytes - before) < 0) return -1;
+    if (__builtin_expect(total >= g->event_least || record->count <= FIRST_CALLS, 0) && event_keep(g, number, total, outputs, n) < 0) return -1;
     if (record->out_sig || !n) return 0;
     PyObject *text = text_of(g, outputs, n);
     int64_t out_sig = text ? signature_number(g, hashes_of(outputs, n), text) : -1;

@@ -18,14 +18,17 @@ static void events_thin(Gatherer *g) {
     }
 }
 
-SELDOM static int event_keep(Gatherer *g, uint32_t number, int first, int64_t total, int64_t nbytes) {
-    if (total <= 0 || (first && number >= FIRST_OPERATIONS && total < g->event_least)) return 0; /* a source is no call */
+SELDOM static int event_keep(Gatherer *g, uint32_t number, int64_t total, const Leaf *outputs, Py_ssize_t n) {
+    int first = record_at(g, number)->count <= FIRST_CALLS && number < FIRST_OPERATIONS;
+    if (total <= 0 || (!first && total < g->event_least)) return 0; /* a source is no call */
     if (!g->events && !(g->events = malloc(MOST_EVENTS * sizeof *g->events))) { PyErr_NoMemory(); return -1; }
     if (g->events_n == MOST_EVENTS) events_thin(g);
     struct timespec t;
+    int64_t nbytes = 0;
+    for (Py_ssize_t i = 0; i < n; i++) nbytes += outputs[i].layout.nbytes;
     clock_gettime(CLOCK_MONOTONIC, &t);
     int64_t now = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-    g->events[g->events_n++] = (Event){now, total, nbytes, PyThread_get_thread_ident(), number, first && number < FIRST_OPERATIONS};
+    g->events[g->events_n++] = (Event){now, total, nbytes, PyThread_get_thread_ident(), number, first};
     return 0;
 }
 

@@ -148,6 +148,8 @@ def _pack_torch(packer: Packer, value: Any) -> Node | None:
         return {"is": "torch.dtype", "name": str(value).removeprefix("torch.")}
     if type(value) not in (torch.Tensor, torch.nn.Parameter):
         return None
+    if is_traced(torch):
+        raise NotPlain("torch itself was tracing, and would have seen us look")
     if value.device.type != "cpu" or value.layout is not torch.strided or value.is_quantized or value.is_conj():
         raise NotPlain(f"a tensor of layout {value.layout} on {value.device} is not kept")
     try:
@@ -155,6 +157,14 @@ def _pack_torch(packer: Packer, value: Any) -> Node | None:
     except (TypeError, RuntimeError) as error:
         raise NotPlain(f"a tensor of {value.dtype} is not kept ({error})") from error
     return {"is": "tensor", "at": packer.keep(array), "strides": _odd_strides(array), "grad": bool(value.requires_grad)}
+
+
+def is_traced(torch: Any) -> bool:
+    """Whether torch notes what is done with tensors, or lets a mode of the program decide on it."""
+    inner = torch._C
+    if inner._get_tracing_state() is not None:
+        return True
+    return bool(inner._len_torch_function_stack() or inner._len_torch_dispatch_stack())
 
 
 def _pack_picture(packer: Packer, value: Any) -> Node | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 from types import TracebackType
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,6 +20,7 @@ from codedag.ir import CodedagError, Graph, RunDirectory
 from codedag.view.html.page import data_of, document
 
 HOST = "127.0.0.1"
+SHARE = 20  # making data anew may take one part in so many of the time: the run needs the processor
 
 Recover = Callable[[Path], Graph | None]
 
@@ -74,14 +76,15 @@ class _Live:
     def __init__(self, path: Path, recover: Recover) -> None:
         self._path, self._recover = path, recover
         self._lock = Lock()
-        self._version, self._data = "", ""
+        self._version, self._data, self._due = "", "", 0.0
 
     def data(self) -> tuple[str, str]:
         """The version and the facts as JSON."""
         with self._lock:
-            version = self._seen()
-            if version != self._version:
+            begun, version = monotonic(), self._seen()
+            if version != self._version and begun >= self._due:
                 self._data, self._version = self._made(), version
+                self._due = monotonic() + SHARE * (monotonic() - begun)
             return self._version, self._data
 
     def _made(self) -> str:

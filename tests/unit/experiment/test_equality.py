@@ -35,6 +35,21 @@ def test_output_is_equal_apart_from_time(other):
 
 
 @pytest.mark.parametrize(
+    ("line", "is_time"),
+    [
+        ("took 3.1", True), ("3.1s", True), ("(3.1 sec)", True), ("12min", True), ("fps: 31", True), ("31 it/s", True),
+        ("elapsed=0:00:31", True), ("images/sec: 31", True), ("31 samples per second", True), ("Time: 31.5", True),
+        ("loss 31", False), ("31 min 2", False), ("learning rate 31", False), ("found in 31 files", False),
+        ("31 samples", False), ("31 hidden", False), ("step 31", False), ("score=31.5", False),
+    ],
+)  # fmt: skip
+def test_figures_of_time_are_known_by_their_units(line, is_time):
+    other = line.replace("31", "77").replace("12", "77").replace("3.1", "7.7")
+    assert other != line
+    assert equality.printed([line, line], [other]).equal is is_time
+
+
+@pytest.mark.parametrize(
     ("other", "message"),
     [
         (PLAIN.replace("0.512345", "0.512346"), "line 2.*0.512346.*0.512345"),
@@ -65,7 +80,7 @@ def test_streams():
     (same,) = equality.passed_around([streams("a", "b")] * 2, [streams("a", "b")])
     assert (same.equal, same.compared) == (True, 2)
     (moved,) = equality.passed_around([streams("a", "b")] * 2, [streams("a", "b"), streams("b", "a")])
-    assert (moved.equal, moved.detail) == (False, "number 1 of 2 differs")
+    assert (moved.equal, moved.detail) == (False, "number 1 of 2 differs (Tensor)")
     (short,) = equality.passed_around([streams("a", "b")] * 2, [streams("a")])
     assert (short.equal, short.detail) == (False, "1 against 2")
     (unseeded,) = equality.passed_around([streams("a"), streams("c")], [streams("d")])
@@ -73,6 +88,11 @@ def test_streams():
     assert "seed it" in unseeded.detail
     (extra,) = equality.passed_around([{}, {}], [streams("a", kind="loss")])
     assert extra.equal is False
+
+
+def test_a_line_that_was_cut_short_is_left_out():
+    found = equality.read_streams(["batch\ta\tTensor", "batch\tb", ""])
+    assert found == {"batch": [("a", "Tensor")]}
 
 
 def test_exit_codes():

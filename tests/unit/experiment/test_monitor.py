@@ -132,6 +132,7 @@ def test_only_monitoring_without_losses(tmp_path, monkeypatch):
     """The guide's fourth question: nothing but a mode."""
     monkeypatch.chdir(tmp_path)
     monitor = ExperimentMonitor("baseline_only")
+    monkeypatch.chdir("/")
     monitor.start_mode("baseline")
     monitor.stop_mode()
     place = monitor.save_json()

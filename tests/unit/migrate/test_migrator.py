@@ -71,6 +71,15 @@ def test_a_slower_one_is_demoted_before_fifty_calls(toys):
     assert sum(stats["declined"].values()) + stats["checked"] == 70
 
 
+def test_a_slower_one_can_be_kept_for_tests(toys):
+    toys.register(seconds=2.5)
+    with codedag.apply(plan(), demote=False) as migrator:
+        calls(toys, 50)
+        stats = migrator.get_stats()[DOUBLE]
+    assert (stats["active"], stats["declined"]) == (True, {})
+    assert stats["fast"] > 35
+
+
 def test_one_that_becomes_slow_is_demoted(toys):
     costs = iter([1.0] * 300 + [9.0] * 10_000)
     toys.register(seconds=0.0, run=lambda x: (setattr(toys.clock, "now", toys.clock.now + next(costs)), x + x)[1])
@@ -172,6 +181,18 @@ def test_shadow_runs_both_always_and_the_program_sees_the_original(toys):
         stats = migrator.get_stats()[DOUBLE]
     assert (stats["fast"], stats["checked"], stats["mismatches"], stats["unverified"]) == (0, 31, 1, 0)
     assert migrator.verdict()["verdict"] == "DIFFERENT"
+
+
+@pytest.mark.parametrize("mode", ["shadow", "strict"])
+def test_what_only_watches_compares_every_call_of_every_substitute(toys, mode):
+    toys.register("slow", 9.0, guard=lambda call: Yes if call.x > 0 else No("negative"))
+    toys.register("quick", 0.1, guard=lambda call: Yes if call.x > 0 else No("negative"))
+    with codedag.apply(plan(), mode=mode) as migrator:
+        calls(toys, 150, -1.5)
+        calls(toys, 100)
+        stats = migrator.get_stats()[DOUBLE]
+    assert (stats["checked"], stats["fast"], stats["declined"]) == (100, 0, {"negative": 150})
+    assert toys.ran[-100:].count("slow") == toys.ran[-100:].count("quick") == 25
 
 
 def test_strict_raises_a_clear_error(toys):
@@ -360,6 +381,7 @@ def test_disabled_by_the_environment(toys, monkeypatch):
         ({"context_device_map": {3: "cpu"}}, "context: 3 is not text"),
         ({"context_device_map": {"a.b": "cpu"}, "version": 7}, "version: this CodeDAG reads version 1, got 7"),
         ({"context_device_map": {}, "variants": 1}, "variants: is not a mapping"),
+        ({"context_device_map": {}, "format": "codedag/graph"}, "format: 'codedag/graph' is no plan"),
         ({"format": "codedag/plan", "version": 1}, "missing required field"),
     ],
 )
@@ -493,6 +515,7 @@ def test_from_optimizer(toys):
 
     for migrator in (
         PipelineMigrator.from_optimizer(Optimizer(), "p", "d", 1),
+        PipelineMigrator.from_optimizer(Optimizer(), {"optimized_partitions": "p", "coarsened_dag": "d"}, gpu_count=1),
         PipelineMigrator.from_optimizer(plan(), default_device="cpu"),
     ):
         with migrator:
@@ -576,3 +599,79 @@ def test_an_import_inside_a_proof_does_not_prove_again(toys):
     with codedag.apply(plan()):
         assert stands.is_stand(toys.double)
     assert max(sum(depth[:n]) for n in range(len(depth) + 1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("variant", "replaced"),
+    [("toy", True), (f"{DOUBLE} -> toy", True), ("", True), ("original, reused buffers", False), ("other", False)],
+)
+def test_the_names_that_plans_have_for_variants(toys, variant, replaced):
+    toys.register()
+    made = a_plan(DOUBLE, variant)
+    made.moves.clear()
+    with codedag.apply(made):
+        assert stands.is_stand(toys.double) == replaced
+
+
+def test_an_import_in_another_thread_does_not_wait_for_a_proof(toys):
+    """A proof may wait for that import: both would wait for ever."""
+    from codedag.migrate.patches import _state
+
+    waited = []
+
+    def run(x):
+        if not waited:
+            other = threading.Thread(target=_state.loaded, args=(toys.module,))
+            other.start()
+            other.join(5)
+            waited.append(other.is_alive())
+        return x + x
+
+    toys.register(run=run)
+    with codedag.apply(plan()):
+        assert stands.is_stand(toys.double)
+    assert waited == [False]
+    assert _state._news == []
+
+
+def test_a_stop_is_noticed_also_if_somebody_else_listens_to_the_trial(toys):
+    toys.register()
+    with codedag.apply(plan()) as migrator:
+        patch = migrator._migrator.patches.patches[0]
+        patch.guarded.arms[0].trial.on_stop = lambda: None
+        calls(toys, 3)
+        patch.guarded.arms[0].trial.stop("enough")
+        assert patch.layer.run is not None
+        calls(toys, 2)
+        assert patch.layer.run is None
+        assert migrator.get_stats()[DOUBLE]["declined"] == {"enough": 2}
+
+
+def test_deciding_must_not_cost_more_than_it_saves(toys):
+    """Most calls are declined, each at a price, and the few that are taken save little: better to leave it."""
+
+    def guard(call):
+        toys.clock.now += 0.01
+        return Yes if call.x > 0 else No("negative")
+
+    toys.costs["original"] = 0.02
+    toys.register(seconds=0.001, guard=guard)
+    with codedag.apply(plan()) as migrator:
+        for number in range(3000):
+            toys.double(1.5 if number % 20 == 0 else -float(number))
+        stats = migrator.get_stats()[DOUBLE]
+    assert not stats["active"]
+    assert stats["reason"].startswith("deciding took ")
+    assert sum(stats["declined"].values()) + stats["fast"] + stats["checked"] == 3000
+
+
+def test_calls_from_elsewhere_are_told_by_their_code_alone(toys):
+    toys.register()
+    with codedag.apply(a_plan(f"outer/inner/{DOUBLE}")) as migrator:
+        guarded = migrator._migrator.patches.patches[0].guarded
+        for _ in range(3):
+            elsewhere(toys)
+            outer(toys)
+        assert [code.co_qualname for code in guarded._outside.values()] == ["elsewhere.<locals>.<genexpr>"]
+        assert migrator.get_stats()[DOUBLE]["declined"] == {"the plan does not name this place": 3}
+        assert migrator.get_stats()[DOUBLE]["checked"] == 3

@@ -75,9 +75,16 @@ def test_declines_end_a_change_only_if_it_hardly_ever_runs():
 def test_a_busy_machine_does_not_end_a_change_that_is_fast():
     trial = Trial("x")
     for number in range(FIRST):  # most calls of the variant are interrupted
-        trial.record(0.002, 0.004 if number % 3 else 0.001, Yes)
+        trial.record(0.002, 0.003 if number % 3 else 0.001, Yes)
     assert trial.active
     assert trial.gain() < 1
     while trial.active:
-        trial.record(0.002, 0.004, Yes)
+        trial.record(0.002, 0.003, Yes)
     assert len(trial.pairs) == NOISY
+
+
+def test_what_is_much_slower_is_no_matter_of_noise():
+    trial = Trial("x")
+    for number in range(FIRST):
+        trial.record(0.002, 0.02 if number % 3 else 0.001, Yes)
+    assert not trial.active

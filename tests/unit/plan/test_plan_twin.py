@@ -32,6 +32,7 @@ def test_every_step_is_the_same(number, seed):
     _, one, two = both(1000 * seed + number)
     assert (one.rows, one.quantum, one.costs, one.edges) == (two.rows, two.quantum, two.costs, two.edges)
     assert one.plain == two.plain
+    assert one.mixed() == two.mixed()
     ahead = one.ahead()
     assert ahead == two.ahead()
     assert one.path_bound(ahead) == two.path_bound(ahead)

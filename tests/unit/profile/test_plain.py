@@ -84,6 +84,22 @@ def test_what_is_not_plain_is_refused(value):
         Packer().pack(value)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_what_torch_traces_does_not_see_us_look():
+    torch = pytest.importorskip("torch")
+    looked = []
+
+    def double(x):
+        with pytest.raises(NotPlain, match="tracing"):
+            Packer().pack(x)
+        looked.append(1)
+        return x * 2
+
+    graph = str(torch.jit.trace(double, torch.ones(3), check_trace=False).graph)
+    assert looked
+    assert "detach" not in graph
+
+
 def test_an_unknown_node_is_refused():
     for node in (
         {"is": "os.system"},

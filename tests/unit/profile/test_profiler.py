@@ -110,6 +110,13 @@ def test_a_call_that_changes_the_world_is_not_run_again(keep, numbers, tmp_path)
     assert target.read_text() == "precious"
 
 
+def test_nothing_is_imported_just_because_a_sample_names_it(keep):
+    made, _ = contest(Store(), keep("antigravity.geohash", 1.0, 2.0, b"3"))
+    assert {cell.reason for cell in made.cells.values()} == {
+        "what the functions of antigravity do beside their results is not known"
+    }
+
+
 @pytest.mark.long
 def test_what_a_call_writes_is_given_back_before_the_next(keep):
     """Halving in place a few hundred times would end in zeros, which cost another time."""

@@ -50,11 +50,24 @@ def test_the_data_is_whole_and_is_only_text(tmp_path):
     html = page(_run(tmp_path / "run", [_op(at, name) for at, name in enumerate(NAMES)]))
     data = _data(html)
     texts = data["ops"]["texts"]
-    assert [texts[number] for number in data["ops"]["name"]] == list(NAMES)
+    shown = [texts[number] for number in data["ops"]["name"]]
+    assert [name for name in shown if "\\" not in name] == [
+        name for name in NAMES if name.isprintable() and "\\" not in name
+    ]
+    assert all(name.isprintable() for name in shown)
+    assert "\\u2028\\u2029" in shown
+    assert "\\x00\\x1f" in shown
     assert html.count("<script") == 2
     assert html.count("</script") == 2
     raw = html.split('id="data">')[1].split("</script>")[0]
     assert not set(raw) & set("<>&\u2028\u2029")
+
+
+def test_controls_that_hide_text_or_turn_it_around_are_seen(tmp_path):
+    name = "invoice\u202egpj.exe\u200b"
+    data = _data(page(_run(tmp_path / "run", [_op(0, name)])))
+    assert data["ops"]["texts"][data["ops"]["name"][0]] == "invoice\\u202egpj.exe\\u200b"
+    assert data["views"][0]["boxes"][0][1][0].isprintable()
 
 
 def test_names_that_are_no_unicode_are_spelled_out(tmp_path):

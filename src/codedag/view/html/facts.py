@@ -196,10 +196,13 @@ def _costs(costs: CostTable, graph: Graph, kept: list[int]) -> dict[str, Any]:
 
 
 def _cost(row: Any) -> list[Any]:
-    """op, pu, variant, seconds, low, high, status, reason, scratch, other variants: short, there are many."""
+    """Everything about one cost, short: there are many."""
     others = [[a.variant, a.seconds, a.low, a.high, a.status, a.reason] for a in row.alternatives]
+    bound = row.roofline.bound_by if row.roofline is not msgspec.UNSET else ""
+    source = row.source if row.source is not msgspec.UNSET else ""
     return [
         row.op, row.pu, row.variant, row.seconds, row.low, row.high, row.status, row.reason, row.scratch_nbytes, others,
+        bound, source,
     ]  # fmt: skip
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 
 from codedag.ir import Graph, RunDirectory, write_atomically
-from codedag.ir.columns import writable
 from codedag.view.html.facts import facts
 
 #: In this order: each may use what stands before it.
@@ -43,12 +42,8 @@ def page(run: RunDirectory, recovered: Graph | None = None) -> str:
 
 
 def data_of(run: RunDirectory, recovered: Graph | None = None) -> str:
-    """The facts of a run as JSON text."""
-    found = facts(run, recovered)
-    try:
-        return msgspec.json.encode(found).decode()
-    except UnicodeEncodeError:  # odd file names: spelled out, as in the files of a run
-        return msgspec.json.encode(_spelled(found)).decode()
+    """The facts of a run as JSON text; characters that are not seen, or that turn text around, are spelled out."""
+    return msgspec.json.encode(_spelled(facts(run, recovered))).decode()
 
 
 def document(data: str, live: str = "") -> str:
@@ -89,9 +84,15 @@ def assets() -> tuple[str, str]:
 
 def _spelled(value: object) -> object:
     if isinstance(value, str):
-        return writable(value)
+        return value if value.isprintable() else _visible(value)
     if isinstance(value, list):
-        return [_spelled(part) for part in value]
+        return [one if isinstance(one, int | float) else _spelled(one) for one in value]
     if isinstance(value, dict):
         return {_spelled(key): _spelled(part) for key, part in value.items()}
     return value
+
+
+def _visible(text: str) -> str:
+    """Text of which everything is seen: a name may hold controls that hide or turn around what follows."""
+    words = " ".join(text.split("\n"))
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in words)

@@ -48,25 +48,34 @@ def wrap(layout: Layout) -> Wrapped:
 def _cuts(layout: Layout) -> list[float]:
     """The heights at which to cut: near equal parts, between boxes, through few arrows."""
     wanted = round(sqrt(layout.height * ASPECT / max(layout.width, 1.0)))
+    if wanted < 2:
+        return []
+    places = _places(layout)
     for columns in range(min(wanted, MOST_COLUMNS), 1, -1):
-        found = [_cut_near(layout, layout.height * at / columns, layout.height / columns) for at in range(1, columns)]
+        found = [_cut_near(places, layout.height * at / columns, layout.height / columns) for at in range(1, columns)]
         cuts = [cut for cut in found if cut is not None]
         if len(cuts) == columns - 1 and all(b - a > 60 for a, b in pairwise([0.0, *cuts, layout.height])):
             return cuts
     return []
 
 
-def _cut_near(layout: Layout, wish: float, part: float) -> float | None:
-    """The best place for a cut: in a gap between boxes, not too far, with the fewest arrows."""
-    best: tuple[float, float] | None = None
+def _places(layout: Layout) -> list[tuple[float, float]]:
+    """The heights in gaps between boxes, and what a cut there costs: arrows and frames that it goes through."""
+    spans = [(lanes[0][1], lanes[-1][2]) for lanes in layout.routes.values()]
+    found = []
     for gap_top, gap_bottom in _gaps(layout):
         y = (gap_top + gap_bottom) / 2
-        arrows = sum(1 for lanes in layout.routes.values() if _passes(lanes, y))
-        if abs(y - wish) < part * 0.4 and arrows <= MOST_CUT:
-            frames = sum(1 for _, rect in layout.frames if rect.y < y < rect.y + rect.height)
-            price = abs(y - wish) / part + 0.06 * arrows + 0.12 * frames
-            best = min(best or (price, y), (price, y))
-    return best[1] if best else None
+        arrows = sum([top < y < bottom for top, bottom in spans])
+        frames = sum([rect.y < y < rect.y + rect.height for _, rect in layout.frames])
+        if arrows <= MOST_CUT:
+            found.append((y, 0.06 * arrows + 0.12 * frames))
+    return found
+
+
+def _cut_near(places: list[tuple[float, float]], wish: float, part: float) -> float | None:
+    """The cheapest place that is not too far from where a cut is wanted."""
+    near = [(abs(y - wish) / part + price, y) for y, price in places if abs(y - wish) < part * 0.4]
+    return min(near)[1] if near else None
 
 
 def _gaps(layout: Layout) -> list[tuple[float, float]]:

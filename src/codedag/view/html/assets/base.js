@@ -45,7 +45,7 @@ const shades = {
   },
   share(part) { return part > 0 && part < 0.0005 ? "< 0.1 %" : `${(100 * part).toFixed(1)} %`; },
   number(value) { return value.toLocaleString("en-US"); },
-  times(gain) { return gain === null || gain === undefined ? "–" : `${gain.toFixed(2)}×`; },
+  times(gain) { return gain === null || gain === undefined ? "–" : `${gain.toFixed(gain < 10 ? 2 : gain < 100 ? 1 : 0)}×`; },
   many(n, one, more) { return `${n.toLocaleString("en-US")} ${n === 1 ? one : more || one + "s"}`; },
 };
 const { time: timeText, size: sizeText, share: shareText, number: numberText, times: timesText, many } = shades;
@@ -84,9 +84,9 @@ function index() {
   BY_ROW = new Map(OPS.map((op) => [op.row, op]));
   PLACED = new Map(((DATA.plan || {}).placement || []).map(([op, pu, variant]) => [op, { pu, variant }]));
   COSTS = new Map();
-  for (const [op, pu, variant, seconds, low, high, status, reason, scratch, others] of (DATA.costs || {}).rows || []) {
+  for (const [op, pu, variant, seconds, low, high, status, reason, scratch, others, bound, source] of (DATA.costs || {}).rows || []) {
     if (!COSTS.has(op)) COSTS.set(op, []);
-    COSTS.get(op).push({ pu, variant, seconds, low, high, status, reason, scratch });
+    COSTS.get(op).push({ pu, variant, seconds, low, high, status, reason, scratch, bound, source });
     for (const [name, s, l, h, st, why] of others)
       COSTS.get(op).push({ pu, variant: name, seconds: s, low: l, high: h, status: st, reason: why, scratch: 0 });
   }

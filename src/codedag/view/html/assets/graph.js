@@ -22,6 +22,16 @@ function boxFacts(box, planned) {
   return { ops, after, placed: most ? JSON.parse(most[0]) : null };
 }
 
+// Why an operation was left as it is, by the places that the report names.
+function declinedAt(op) {
+  if (declinedAt.of !== DATA) {
+    declinedAt.of = DATA;
+    declinedAt.places = ((DATA.report || {}).declined || []).map((one) => [one, one.where.match(/^(.*):(\d+)(?:-(\d+))?$/)]).filter(([, at]) => at);
+  }
+  const found = declinedAt.places.find(([, [, file, first, last]]) => file === op.file && op.line >= Number(first) && op.line <= Number(last || first));
+  return works(op) && found ? found[0] : null;
+}
+
 function boxColour(box, known, totals) {
   if (box.kind === "outside") return "var(--card)";
   if (LOOK.colour === "time") {
@@ -86,6 +96,7 @@ function graphLegend() {
     first = ["runs as:", [...kinds].map(([words, colour]) => el("span", null, el("i", { style: `background:${colour}` }), words))];
   }
   return el("div.legend", null, first, line("flow", "data (wider: more bytes)"), line("anti", "order only"), line("carried", "to a later iteration or call"),
+    (DATA.report || { declined: [] }).declined.length ? el("span", null, el("i", { style: "border:2px solid var(--bad)" }), "was considered and left as it is") : null,
     el("span", null, el("i", { style: "border-style:dashed;border-width:2px" }), LOOK.view === 1 && DATA.views[1].parent < 0 ? "folded (opens in the overview)" : "folded: click to open"), DATA.views[LOOK.view].notes.map((note) => el("span", null, note)));
 }
 
@@ -136,7 +147,8 @@ function drawBox(box, known, totals, act, at) {
     const same = Math.abs(known.after - box.seconds) <= 1e-3 * box.seconds;
     if (!same) words[1] = `${timeText(box.seconds)} → ${known.after ? timeText(known.after) : "in one"}`;
   }
-  const kinds = [folded || box.kind === "small" ? "folded" : "", box.kind === "outside" ? "outside" : ""].filter(Boolean);
+  const declined = known.ops.some(declinedAt);
+  const kinds = [declined && !folded ? "declined" : "", folded || box.kind === "small" ? "folded" : "", box.kind === "outside" ? "outside" : ""].filter(Boolean);
   const label = `${words.join(", ")}${folded ? ", folded: opens" : ""}`;
   return draw(["g", "b", ...kinds].join("."), { tabindex: 0, role: "button", "aria-label": label, "data-box": at,
     onclick: (event) => { if (!event.currentTarget.ownerSVGElement.dataset.moved) act(); },
@@ -180,6 +192,7 @@ function boxDetails(box, known) {
     DATA.plan && ["after the plan", timeText(known.after)], ["bytes in / out", `${sizeText(known.ops.reduce((s, o) => s + o.in, 0))} / ${sizeText(known.ops.reduce((s, o) => s + o.out, 0))}`],
     op.peak ? ["peak of one call", sizeText(op.peak)] : null]),
   known.ops.slice(0, 6).map((one) => el("p.mono.small", null, `(${one.ins}) → ${one.outs || "()"}`)),
+  declinedAt(op) ? el("p.notice", null, `Left as it is: ${declinedAt(op).reason}.`) : "",
   costTable(op), el("p", null, opLink(op, "in the table of operations"))];
 }
 

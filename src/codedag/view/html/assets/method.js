@@ -14,7 +14,7 @@ PAGES.push({ id: "method", title: "Method", show(page) {
       report ? el("li", null, "A gain is the ratio of the time as written to the new time on the same calls, run side by side; its interval is the middle half of those ratios.") : null,
       report && report.verdict.checked ? el("li", null, `Repeats: ${numberText(report.verdict.checked)} checked calls; ${report.verdict.how}.`) : null)),
     intro("Rules of this page", el("ul", null,
-      el("li", null, "“Bound by” is call overhead if one call takes less than 20 µs; input if it takes no data in and its name says that it reads; memory if it moves bytes at least half as fast as the fastest operation of this run; otherwise compute."),
+      el("li", null, "“Bound by” is what the measured peaks of the machine say where codedag profile has measured them. Elsewhere it is call overhead if one call takes less than 20 µs; input if it takes no data in and its name says that it reads; memory if it moves bytes at least half as fast as the fastest operation of this run; otherwise compute."),
       el("li", null, "“Confidence” is sure if the interval of the best variant lies wholly below that of the program as written."),
       el("li", null, "The plan's time, the what-if and the critical path come from one model: a processing unit runs one operation at a time, copies take latency plus bytes over rate and take turns on their link, everything starts as early as its order lets it."),
       DATA.whole ? el("li", null, `The graph has ${many(DATA.whole.operations, "operation")}, ${many(DATA.whole.edges, "edge")} and ${many(DATA.whole.carried, "dependence")} from one iteration to a later one. Your own functions took ${timeText(DATA.whole.regions_seconds)} between these operations.`) : null,

@@ -8,6 +8,8 @@ const rate = (op) => op.own > 0 ? (op.in + op.out) / op.own : 0;
 function boundBy(op) {
   const each = op.own / Math.max(op.calls, 1);
   if (!works(op)) return "";
+  const measured = (COSTS.get(op.id) || []).find((one) => asWritten(one.pu, one.variant) && one.bound);
+  if (measured) return measured.bound === "overhead" ? "call overhead" : measured.bound;
   if (DATA.floor && each < DATA.floor) return "too fast to say";
   if (each < 2e-5) return "call overhead";
   if (/(read|load|open|__next__|recv|get)$/i.test(op.name) && !op.in) return "input";
@@ -22,7 +24,7 @@ function bestOf(op) {
   const best = ok.slice().sort((a, b) => a.seconds - b.seconds)[0];
   if (!best || !base || best === base) return { best: best && best !== base ? best : null, gain: best ? 1 : null, sure: "" };
   const known = best.high !== null && base.low !== null;
-  return { best, gain: best.seconds > 0 ? base.seconds / best.seconds : null, sure: !known ? "no interval" : best.high < base.low ? "sure" : "intervals overlap" };
+  return { best, gain: best.seconds > 0 ? base.seconds / best.seconds : null, sure: best.source === "predicted" ? "predicted, not measured" : !known ? "no interval" : best.high < base.low ? "sure" : "intervals overlap" };
 }
 
 // The change that an operation is part of, if any.

@@ -20,8 +20,8 @@ function planCards(holder, instance) {
   const other = what && !what.error ? what.makespan - replayed.makespan : 0;
   holder.replaceChildren(
     card("w4", "The plan", el("div.big", null, timeText(plan.makespan_seconds)), el("p", null, `simulated, against ${timeText(plan.baseline_seconds)} as written`, plan.makespan_seconds > 0 ? ` (${timesText(plan.baseline_seconds / plan.makespan_seconds)})` : ""),
-      el("p.soft.small", null, "Sums over the recorded calls.", plan.truncated ? " The search was cut short by its budget." : "")),
-    card("w4", "How much better could any plan be?", el("div.big", null, gap <= 1e-9 ? "not at all" : `at most ${shareText(gap / (1 + gap))}`), el("p", null, `no plan with these variants can take less than ${timeText(plan.lower_bound_seconds)}`),
+      el("p.soft.small", null, "Sums over the recorded calls.", (plan.simulated || []).length ? ` ${plan.simulated.join(", ")}: simulated, not measured here.` : "", plan.truncated ? " The search was cut short by its budget." : "")),
+    card("w4", "How much better could any plan be?", el("div.big", null, gap <= 1e-9 ? "not at all" : gap < 5e-4 ? "hardly" : `at most ${shareText(gap / (1 + gap))}`), el("p", null, `no plan with these variants can take less than ${timeText(plan.lower_bound_seconds)}`),
       replayed && !replayed.error && Math.abs(replayed.makespan - plan.makespan_seconds) > 1e-6 * plan.makespan_seconds + 1e-12 ? el("p.notice", null, `Replayed in this page the plan takes ${timeText(replayed.makespan)} when everything starts as early as its order lets it; plan.json states other times, as it does where it waits for memory.`) : null),
     card("w4", "What if", el("div.big", { id: "whatif", "data-seconds": what && !what.error ? what.makespan : replayed ? replayed.makespan : "" }, !instance ? "not here" : what ? (what.error ? "impossible" : timeText(what.makespan)) : timeText(replayed.makespan)),
       !instance ? el("p", null, whyNoWhatIf()) : what && what.error ? el("p", null, what.error) : what ? el("p", null, el(`span.delta.${other > 0 ? "up" : "down"}`, null, `${other > 0 ? "+" : "−"}${timeText(Math.abs(other))} (${other > 0 ? "+" : "−"}${shareText(Math.abs(other) / (replayed.makespan || 1))})`), ` with ${many(WHATIF.choice.size + WHATIF.off.size, "other choice")}`)
@@ -37,7 +37,7 @@ function movesCard(instance, refresh) {
   return card("w12", "Changes to the program", table([{ name: "where" }, { name: "what" }, { name: "variant" }, { name: "class" }, { name: "as written", n: true }, { name: "planned", n: true }, { name: "gain", n: true }, { name: "what if" }], moves.map((move, at) => row([
     code(`${move.file || ""}:${move.line || ""}${move.end_line && move.end_line !== move.line ? `–${move.end_line}` : ""}`), `${move.kind}: ${(move.chain || []).map((name) => name.split(".").pop()).join(" › ") || many(move.ops.length, "operation")}`,
     move.variant || "", move.equivalence || "", num(timeText(move.baseline_seconds)), num(timeText(move.seconds)), num(move.gain_low === undefined ? "–" : `${timesText(move.gain_low)} – ${timesText(move.gain_high)}`),
-    el("label", null, el("input", { type: "checkbox", checked: !WHATIF.off.has(at), disabled: !instance, onchange: (event) => { if (event.target.checked) WHATIF.off.delete(at); else WHATIF.off.add(at); refresh(); } }), " apply")]))));
+    el("label", { title: move.ops.length ? "" : "its operations were not recorded in this run" }, el("input", { type: "checkbox", checked: !WHATIF.off.has(at), disabled: !instance || !move.ops.length, onchange: (event) => { if (event.target.checked) WHATIF.off.delete(at); else WHATIF.off.add(at); refresh(); } }), " apply")]))));
 }
 
 function decisionsCard(instance, refresh) {
@@ -83,9 +83,20 @@ function whatIfSelect(id, placed, instance, refresh) {
   } }, el("option", { value: "" }, "as planned"), options.map((one, at) => el("option", { value: at, selected: Boolean(now && now.pu === one.pu && now.variant === one.variant) }, `${puLabel(one.pu)} / ${one.variant}: ${timeText(one.seconds)}`)));
 }
 
+function strategiesCard() {
+  const plan = DATA.plan, tried = plan.strategies || [], peaks = plan.peaks || [];
+  if (!tried.length && !peaks.length) return null;
+  const chosen = tried.filter((one) => one.name === plan.strategy), others = tried.filter((one) => one.name !== plan.strategy);
+  const same = tried.every((one) => Math.abs(one.makespan_seconds - plan.makespan_seconds) <= 1e-3 * plan.makespan_seconds);
+  const few = same ? chosen : [...chosen, ...others.slice(0, 9)];
+  return card("w12", "How it was found", same && tried.length > 1 ? el("p", null, `All ${tried.length} strategies found plans of this length; what leaves the program as it is wins ties.`) : null, few.length ? bars(few.map((one) => ({ label: one.name + (one.name === plan.strategy ? " (chosen)" : ""), value: one.makespan_seconds, words: timeText(one.makespan_seconds), colour: one.name === plan.strategy ? "var(--bar-after)" : "var(--bar-before)" }))) : null,
+    plan.baseline ? el("p.soft.small", null, `Compared with: ${plan.baseline}.`) : null,
+    peaks.length ? el("p", null, "Most bytes alive at once: ", peaks.map((one) => `${puLabel(one.pu)} ${sizeText(one.nbytes)} of ${sizeText(one.memory_nbytes)}`).join(", "), ".") : null);
+}
+
 PAGES.push({ id: "plan", title: "Plan", show(page) {
   if (!DATA.plan || !DATA.ops) return page.append(empty("No plan", missing(DATA.plan ? "graph" : "plan")));
   const instance = planInstance(), head = el("div.grid"), refresh = () => planCards(head, instance);
   refresh();
-  page.append(head, el("div.grid", { style: "margin-top:14px" }, movesCard(instance, refresh), decisionsCard(instance, refresh)));
+  page.append(head, el("div.grid", { style: "margin-top:14px" }, movesCard(instance, refresh), decisionsCard(instance, refresh), strategiesCard()));
 } });

@@ -7,6 +7,8 @@ function verdictCard(report) {
   if (!report.changes.length) return card("w4", "Gain", el("div.big", null, "nothing changed"),
     el("p", null, report.declined.length ? "What was considered, and why it was left as it is, is on the page “Migration log”."
       : "No operation with a proven faster variant was seen."));
+  if (report.gain_low <= 1 && report.gain_high >= 1) return card("w4", "Gain", el("div.big", null, timesText(report.gain)),
+    el("p", null, `no clear difference: between ${timesText(report.gain_low)} and ${timesText(report.gain_high)} over the whole run`));
   const faster = report.gain >= 1;
   return card("w4", "Gain", el(`div.big.${faster ? "good" : "bad"}`, null, timesText(report.gain)),
     el("p", null, `${faster ? "faster" : "slower"} over the whole run, between ${timesText(report.gain_low)} and ${timesText(report.gain_high)}`),
@@ -21,13 +23,17 @@ function equalityCard(report) {
   return card("w4", "Are the results the same?",
     el(`div.big.${proof.identical ? "good" : "bad"}`, null, proof.identical ? "identical" : `${proof.mismatches} differed`),
     el("p", null, `${numberText(proof.checked - proof.mismatches)} of ${numberText(proof.checked)} checked calls bit-equal`),
+    proof.unverified ? el("p.notice", null, `${many(proof.unverified, "change")} could not be checked in this run.`) : null,
+    report.workers ? el("p.soft.small", null, `Checks of ${many(report.workers, "worker process", "worker processes")} are among them.`) : null,
     el("p.soft.small", null, proof.how));
 }
 
 function machineCard() {
   const machine = DATA.machine, run = DATA.run || { versions: {} };
   const units = machine ? machine.pus.map((pu) => el("li", null, el("b", null, puLabel(pu.name)), ` ${sizeText(pu.memory_nbytes)} of memory`)) : null;
+  const absent = ((machine || {}).absent || []).map((one) => el("li", { title: one.reason }, `${one.name}: ${one.reason}`));
   return card("w4", "Machine", units ? el("ul", null, units) : missing("machine"),
+    absent.length ? el("details", null, el("summary.soft", null, `${many(absent.length, "other unit")} looked for and not found`), el("ul.small", null, absent)) : null,
     facts([["system", run.versions.platform || "not recorded"], ["Python", run.versions.python || "not recorded"], ["CodeDAG", run.versions.codedag || DATA.codedag]]));
 }
 
@@ -70,6 +76,8 @@ function notices() {
     found.push(el("p.notice", null, "The run did not get to its end: the program still runs, was killed, or the run could not be written. Shown is what was kept until then."));
   if (run && run.status === "failed") found.push(el("p.notice", null, `The program itself ended with exit code ${run.exit_code}. What it did until then is shown.`));
   if (run && run.status === "error") found.push(el("p.notice.bad", null, "CodeDAG failed in this run; see the notes on the page “Method”."));
+  const unseen = ((DATA.plan || {}).moves || []).filter((move) => !move.ops.length).length;
+  if (unseen) found.push(el("p.notice", null, `${many(unseen, "change was", "changes were")} made from the start, as an earlier run had proven: what was replaced there was never recorded as written, and is in the log but not in the graph.`));
   if (DATA.recovered) found.push(el("p.notice", null, "There is no graph.json: the graph was put together from the records that the processes had written."));
   for (const file of Object.values(DATA.files)) if (file.why) found.push(el("p.notice.bad", null, `${file.name} cannot be read: ${file.why}`));
   return found;
@@ -86,7 +94,7 @@ function absentFiles() {
 PAGES.push({ id: "summary", title: "Summary", show(page) {
   const report = DATA.report, lines = timeBars(report), plan = DATA.plan;
   page.append(...notices(), el("div.grid", null, verdictCard(report), equalityCard(report), machineCard(),
-    lines.length && card(plan ? "w6" : "w12", "Time of the program", bars(lines)),
+    lines.length ? card(plan ? "w6" : "w12", "Time of the program", bars(lines)) : null,
     plan && card(lines.length ? "w6" : "w12", "Time of the recorded operations", bars(planBars(plan)),
       el("p.soft.small", null, "Sums over the calls that were recorded. The plan's time is simulated from measured costs; the page “Plan” takes it apart.")),
     DATA.ops && OPS.length ? card("w12", "Why", el("p", null, whySentence())) : null,

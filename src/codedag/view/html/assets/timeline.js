@@ -118,7 +118,7 @@ function plannedCard(result, title, words) {
       colour: item.copy ? "var(--heat2)" : shadeOf(item.pu, (PLACED.get(item.op) || {}).variant || "original"), title: `${op ? `${op.name}\n${op.file}:${op.line}` : `op ${item.op}`}\n${timeText(item.end - item.start)} from ${timeText(item.start)}${critical.has(item) ? "\non the critical path" : ""}` });
   }
   return card("w12", title, words, lanesChart([...lanes.values()], result.makespan, { label: "planned timeline" }),
-    el("div.legend", null, several ? el("span", null, el("i", { style: "border:2px solid var(--mark)" }), "on the critical path: shortening any other operation changes nothing") : el("span", null, "one unit, one operation after the other: all of it is the critical path"), el("span", null, el("i", { style: "background:var(--heat2)" }), "copy between units")));
+    el("div.legend", null, several ? el("span", null, el("i", { style: "border:2px solid var(--mark)" }), "on the critical path: shortening any other operation changes nothing") : el("span", null, "one unit, one operation after the other: all of it is the critical path"), result.items.some((item) => item.copy) ? el("span", null, el("i", { style: "background:var(--heat2)" }), "copy between units") : null));
 }
 
 function pathCard(result) {

@@ -1,0 +1,335 @@
+"""Substitutions for an accelerator: images of cv2 and Pillow by plain torch operations, in whole numbers.
+
+Not run on hardware here: the tests run them on the processor's tensors. cv2 resizes bytes with weights of 11 bits and
+Pillow with weights of 22; sums of such products are whole numbers that float64 and int64 hold, in any order.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import sys
+from typing import Any
+
+import numpy as np
+
+from codedag.backends import torch_device_calls as samples
+from codedag.backends.on_device import Array, back, device, nowhere, plain, there
+from codedag.backends.reasons import answer, is_number, left_out
+from codedag.backends.registry import EXACT, LEVEL1, Call, substitutes
+from codedag.ir.verdict import Verdict
+
+TORCH, CV2 = "torch>=2.2", "opencv-python-headless>=4.8"
+PU = "cuda"
+LONGEST = 32_000
+NEAREST, LINEAR = 0, 1
+_SWAPS = {"COLOR_BGR2RGB", "COLOR_RGB2BGR"}
+_GREY = {"COLOR_BGR2GRAY": (3735, 19235, 9798), "COLOR_RGB2GRAY": (9798, 19235, 3735)}
+_WIDE = {"COLOR_GRAY2BGR", "COLOR_GRAY2RGB"}
+
+
+def _picture(value: Any, codes: str = "B") -> str:
+    """The reason why a value is not a plain image of 1 to 4 channels, or there is no device."""
+    reason = nowhere() or plain(value, codes)
+    if reason or value.ndim not in (2, 3) or (value.ndim == 3 and not 2 <= value.shape[2] <= 4):
+        return reason or "not an image of 1 to 4 channels"
+    return "" if max(value.shape) <= LONGEST else "too long"
+
+
+def _kept(tensor: Any) -> Array:
+    return back(tensor)
+
+
+# Sizes.
+
+
+@substitutes("cv2.resize", into="torch", gives=EXACT, needs=TORCH, source_needs=CV2, pu=PU)
+def resize(src: Any, dsize: Any, dst: Any = None, fx: Any = 0, fy: Any = 0, interpolation: Any = LINEAR) -> Array:
+    """The image in another size, linear in cv2's whole numbers, or by nearest pixels."""
+    width, height = dsize
+    image = there(src)
+    if interpolation == NEAREST:
+        rows, columns = _nearest(src.shape[0], height), _nearest(src.shape[1], width)
+        return _kept(image[rows][:, columns])
+    return _kept(_linear(image, height, width))
+
+
+def _nearest(size: int, wanted: int) -> Any:
+    places = np.floor(np.arange(wanted) * (1.0 / (wanted / size))).astype(np.int64)
+    return there(np.minimum(places, size - 1))
+
+
+def _linear(image: Any, height: int, width: int) -> Any:
+    """Across with exact products, then down with each term cut on its own, as cv2 does it."""
+    torch = sys.modules["torch"]
+    values = image.to(torch.int64)
+    tail = (1,) * (values.ndim - 2)
+    first, second, one, other = (there(part) for part in _weights(values.shape[1], width, False))
+    wide = values[:, first] * one.reshape(1, -1, *tail) + values[:, second] * other.reshape(1, -1, *tail)
+    first, second, one, other = (there(part) for part in _weights(values.shape[0], height, True))
+    shape = (-1, 1, *tail)
+    upper = (one.reshape(shape) * (wide[first] >> 4)) >> 16
+    lower = (other.reshape(shape) * (wide[second] >> 4)) >> 16
+    return ((upper + lower + 2) >> 2).clamp(0, 255).to(torch.uint8)
+
+
+@functools.lru_cache(maxsize=128)
+def _weights(size: int, wanted: int, vertical: bool) -> tuple[Array, Array, Array, Array]:
+    """The two neighbours of each place and their weights; across, the border has one neighbour only."""
+    at = ((np.arange(wanted) + 0.5) * (1.0 / (wanted / size)) - 0.5).astype(np.float32)
+    first = np.floor(at).astype(np.int64)
+    part = (at - first.astype(np.float32)).astype(np.float32)
+    if not vertical:
+        part[(first < 0) | (first >= size - 1)] = 0
+        first = np.clip(first, 0, size - 1)
+    other = np.rint(part * np.float32(2048)).astype(np.int64)
+    one = np.rint((np.float32(1) - part) * np.float32(2048)).astype(np.int64)
+    return np.clip(first, 0, size - 1), np.clip(first + 1, 0, size - 1), one, other
+
+
+@resize.guard
+def _(call: Any) -> Verdict:
+    """Plain images of bytes with 1 to 4 channels and at least 2 pixels a side, linear or nearest, a size."""
+    reason = left_out(call, ("dst",)) or _picture(call.src)
+    if reason or call.fx != 0 or call.fy != 0 or type(call.interpolation) is not int:
+        return answer(reason or "factors are given")
+    size = call.dsize
+    if type(size) is not tuple or len(size) != 2 or not all(type(side) is int and 0 < side <= LONGEST for side in size):
+        return answer("not a plain size")
+    return answer("" if call.interpolation in (NEAREST, LINEAR) and min(call.src.shape[:2]) > 1 else "another way")
+
+
+@resize.calls
+def _(rng: random.Random) -> Call:
+    return samples.resize(rng)
+
+
+# Moved pixels.
+
+
+@substitutes("cv2.flip", into="torch", gives=EXACT, needs=TORCH, source_needs=CV2, pu=PU)
+def flip(src: Any, flipCode: Any, dst: Any = None) -> Array:  # noqa: N803
+    """The image with rows, columns or both from the end."""
+    axes = (0, 1) if flipCode < 0 else (int(flipCode > 0),)
+    return _kept(there(src).flip(axes))
+
+
+@flip.guard
+def _(call: Any) -> Verdict:
+    """Plain images of bytes or floats with 1 to 4 channels."""
+    reason = left_out(call, ("dst",)) or _picture(call.src, "Bhifd")
+    return answer(reason or ("" if type(call.flipCode) is int else "an odd code"))
+
+
+@flip.calls
+def _(rng: random.Random) -> Call:
+    return samples.flip(rng)
+
+
+@substitutes("cv2.copyMakeBorder", into="torch", gives=EXACT, needs=TORCH, source_needs=CV2, pu=PU)
+def copyMakeBorder(  # noqa: N802
+    src: Any,
+    top: Any,
+    bottom: Any,
+    left: Any,
+    right: Any,
+    borderType: Any,  # noqa: N803
+    dst: Any = None,
+    value: Any = None,
+) -> Array:
+    """The image with a frame of pixels from within it."""
+    ways = {1: "edge", 2: "symmetric", 3: "wrap", 4: "reflect"}
+    rows = there(np.pad(np.arange(src.shape[0]), (top, bottom), mode=ways[borderType]))  # type: ignore[call-overload]
+    columns = there(np.pad(np.arange(src.shape[1]), (left, right), mode=ways[borderType]))  # type: ignore[call-overload]
+    return _kept(there(src)[rows][:, columns])
+
+
+@copyMakeBorder.guard
+def _(call: Any) -> Verdict:
+    """Plain images of bytes or floats with 1 to 4 channels; replicate, reflect, wrap and reflect 101, less wide than
+    the image.
+    """
+    reason = left_out(call, ("dst", "value")) or _picture(call.src, "Bhifd")
+    sides = (call.top, call.bottom, call.left, call.right)
+    if reason or not all(type(side) is int and side >= 0 for side in sides) or call.borderType not in (1, 2, 3, 4):
+        return answer(reason or "an odd frame")
+    rows, columns = call.src.shape[:2]
+    return answer("" if max(sides[:2]) < rows and max(sides[2:]) < columns else "a frame as wide as the image")
+
+
+@copyMakeBorder.calls
+def _(rng: random.Random) -> Call:
+    return samples.border(rng)
+
+
+# Values.
+
+
+@substitutes("cv2.cvtColor", into="torch", gives=EXACT, needs=TORCH, source_needs=CV2, pu=PU)
+def cvtColor(src: Any, code: Any, dst: Any = None, dstCn: Any = 0, hint: Any = 0) -> Array:  # noqa: N802, N803
+    """Channels exchanged, grey as three channels, or luma in cv2's whole numbers."""
+    torch = sys.modules["torch"]
+    image = there(src)
+    if code in _codes(_SWAPS):
+        return _kept(image.flip(2))
+    if code in _codes(_WIDE):
+        return _kept(image[:, :, None].expand(-1, -1, 3))
+    weights = there(np.array(_codes(_GREY)[code]))
+    return _kept(((image.to(torch.int64) * weights).sum(2) + (1 << 14) >> 15).to(torch.uint8))
+
+
+def _codes(names: Any) -> dict[int, Any]:
+    import cv2
+
+    return {getattr(cv2, name): names[name] if isinstance(names, dict) else name for name in names}
+
+
+@cvtColor.guard
+def _(call: Any) -> Verdict:
+    """Plain images of bytes: BGR and RGB into each other and into grey, grey into both."""
+    reason = left_out(call, ("dst",)) or _picture(call.src)
+    if reason or type(call.code) is not int or call.dstCn != 0 or call.hint != 0:
+        return answer(reason or "an odd code")
+    channels = 1 if call.src.ndim == 2 else call.src.shape[2]
+    wanted = 3 if call.code in {**_codes(_SWAPS), **_codes(_GREY)} else 1 if call.code in _codes(_WIDE) else 0
+    return answer("" if channels == wanted else "another code")
+
+
+@cvtColor.calls
+def _(rng: random.Random) -> Call:
+    return samples.colours(rng)
+
+
+@substitutes("cv2.threshold", into="torch", gives=EXACT, needs=TORCH, source_needs=CV2, pu=PU)
+def threshold(src: Any, thresh: Any, maxval: Any, type: Any, dst: Any = None) -> tuple[float, Array]:  # noqa: A002
+    """The threshold, and the image cut by it in one of five ways."""
+    torch = sys.modules["torch"]
+    image, top = there(src), int(maxval)
+    above, zero = image > int(thresh), torch.zeros((), dtype=torch.uint8, device=device())
+    full = zero + top
+    ways = ((full, zero), (zero, full), (zero + int(thresh), image), (image, zero), (zero, image))
+    one, other = ways[type]
+    return float(int(thresh)), _kept(torch.where(above, one, other))
+
+
+@threshold.guard
+def _(call: Any) -> Verdict:
+    """Plain images of bytes, whole numbers from 0 to 255, the five ways without Otsu and triangle."""
+    whole = all(
+        is_number(value) and float(value).is_integer() and 0 <= value <= 255 for value in (call.thresh, call.maxval)
+    )
+    known = whole and call.type in (0, 1, 2, 3, 4) and isinstance(call.type, int)
+    return answer(
+        left_out(call, ("dst",)) or _picture(call.src) or ("" if known else "another way, or no whole numbers")
+    )
+
+
+@threshold.calls
+def _(rng: random.Random) -> Call:
+    return samples.threshold(rng)
+
+
+@substitutes("cv2.GaussianBlur", into="torch", gives=LEVEL1, needs=TORCH, source_needs=CV2, pu=PU)
+def GaussianBlur(  # noqa: N802
+    src: Any,
+    ksize: Any,
+    sigmaX: Any,  # noqa: N803
+    dst: Any = None,
+    sigmaY: Any = 0,  # noqa: N803
+    borderType: Any = 4,  # noqa: N803
+    hint: Any = 0,
+) -> Array:
+    """The image blurred by cv2's own weights, rounded once."""
+    import cv2
+
+    torch = sys.modules["torch"]
+    image = there(src).to(torch.float32)
+    image = image[:, :, None] if image.ndim == 2 else image
+    for axis, side in ((1, ksize[0]), (0, ksize[1])):
+        image = _blurred(image, there(cv2.getGaussianKernel(side, sigmaX, cv2.CV_32F).reshape(-1)), axis)
+    return _kept((image + 0.5).floor().clamp(0, 255).to(torch.uint8).reshape(src.shape))
+
+
+def _blurred(image: Any, weights: Any, axis: int) -> Any:
+    """Sums along one axis over a border that is mirrored without its edge."""
+    size, reach = image.shape[axis], len(weights) // 2
+    places = there(np.pad(np.arange(size), reach, mode="reflect"))
+    wide = image.index_select(axis, places)
+    return sum(weight * wide.narrow(axis, place, size) for place, weight in enumerate(weights))
+
+
+@GaussianBlur.guard
+def _(call: Any) -> Verdict:
+    """Plain images of bytes, odd windows of 3 to 31 pixels a side, one sigma, the usual border."""
+    reason = left_out(call, ("dst",)) or _picture(call.src)
+    size = call.ksize
+    odd = type(size) is tuple and len(size) == 2 and all(type(side) is int and side in range(3, 32, 2) for side in size)
+    if reason or not odd or not is_number(call.sigmaX) or not 0 <= call.sigmaX < 20:
+        return answer(reason or "an odd window or sigma")
+    whole = call.sigmaY == 0 and call.borderType == 4 and call.hint == 0 and (call.sigmaX > 0 or size[0] == size[1])
+    return answer("" if whole and max(size) < min(call.src.shape[:2]) else "another border, or too wide a window")
+
+
+@GaussianBlur.calls
+def _(rng: random.Random) -> Call:
+    return samples.blur(rng)
+
+
+# Pillow.
+
+
+@substitutes("PIL.Image.Image.resize", into="torch", gives=EXACT, needs=TORCH, source_needs="pillow>=13,<14", pu=PU)
+def picture_resize(self: Any, size: Any, resample: Any = None, box: Any = None, reducing_gap: Any = None) -> Any:
+    """The image in another size: products of whole numbers that float64 adds up without rounding."""
+    from PIL import Image
+
+    torch = sys.modules["torch"]
+    values, (width, height) = there(np.asarray(self)).to(torch.float64), self.size
+    kind = 3 if resample is None else int(resample)
+    passes = [(1, width, size[0]), (0, height, size[1])]
+    if height > size[1] and height - size[1] > 2 * (width - size[0]):
+        passes.reverse()
+    for axis, before, after in passes:
+        if before != after:
+            values = _pillow_pass(values, _matrix(before, after, kind), axis)
+    made = Image.fromarray(_kept(values.to(torch.uint8)))
+    return self._new(made.im)
+
+
+def _pillow_pass(values: Any, matrix: Array, axis: int) -> Any:
+    """One axis resampled, rounded and cut to bytes as Pillow does between its passes."""
+    torch = sys.modules["torch"]
+    sums = torch.tensordot(there(matrix), values, dims=([1], [axis])).movedim(0, axis)
+    return torch.floor((sums + (1 << 21)) / (1 << 22)).clamp(0, 255)
+
+
+@functools.lru_cache(maxsize=64)
+def _matrix(size: int, wanted: int, kind: int) -> Array:
+    """Pillow's weights of one axis as a matrix of whole numbers in float64."""
+    from codedag.backends import _pixels
+
+    count, width, bounds, high, low = _pixels.weights(size, 0.0, float(size), wanted, kind)
+    weights = np.frombuffer(high, np.int16).astype(np.float64) * 2048 + np.frombuffer(low, np.int16)
+    matrix = np.zeros((count, size + width))
+    for row, (first, _) in enumerate(np.frombuffer(bounds, np.int32).reshape(-1, 2)):
+        matrix[row, first : first + width] = weights[row * width : (row + 1) * width]
+    return np.ascontiguousarray(matrix[:, :size])
+
+
+@picture_resize.guard
+def _(call: Any) -> Verdict:
+    """L and RGB images whole, filters box, bilinear, Hamming, bicubic and Lanczos, where the device has float64."""
+    pillow = sys.modules.get("PIL.Image")
+    reason = nowhere() or ("no float64 on this device" if device().type == "mps" else "")
+    if reason or pillow is None or type(call.self) is not pillow.Image or call.self.mode not in ("L", "RGB"):
+        return answer(reason or "not a plain L or RGB image")
+    kind = call.resample is None or (isinstance(call.resample, int) and 1 <= call.resample <= 5)
+    size = type(call.size) is tuple and len(call.size) == 2 and all(type(n) is int and 0 < n < 4096 for n in call.size)
+    if not kind or not size or call.box is not None or call.reducing_gap is not None or min(call.self.size) < 1:
+        return answer("another filter, size, box or gap")
+    return answer("the image has this size" if call.size == call.self.size else "")
+
+
+@picture_resize.calls
+def _(rng: random.Random) -> Call:
+    return samples.picture(rng)

@@ -1,0 +1,59 @@
+"""`codedag run` on data sets of many kinds, with every change forced: the output is that of the plain program."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codedag.ir import load
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "programs"))
+from datasets import HEAD, PROGRAMS
+
+#: Says yes to every trial that found no difference: what is tested is sameness, and the machine may be busy.
+ALWAYS_FASTER = """
+import codedag.migrate.trial as trial
+trial.Trial.gain = lambda self: 2.0
+"""
+#: What must have been tried where nothing stands in the way.
+EXPECTED = {
+    "transforms_classes": {"remember", "widen", "fuse"},
+    "collate_sampler": {"remember", "widen"},
+    "mixup": {"remember", "widen"},
+    "generator_loop": {"remember", "fuse"},
+    "workers2": {"fuse"},
+}
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    cv2 = pytest.importorskip("cv2")
+    folder = tmp_path_factory.mktemp("pictures")
+    rng = np.random.default_rng(1)
+    for i in range(96):
+        size = (int(rng.integers(90, 130)), int(rng.integers(90, 140)))
+        small = rng.integers(0, 256, (6, 8, 3), dtype=np.uint8)
+        path = folder / f"{i:03d}.jpg"
+        cv2.imwrite(str(path), cv2.resize(small, size))
+        os.utime(path, (1e9, 1e9))
+    return folder
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_output_is_that_of_the_plain_program(plain, codedag, tmp_path, pictures, name):
+    pytest.importorskip("torch")
+    script = tmp_path / f"{name}.py"
+    script.write_text(HEAD + PROGRAMS[name])
+    (tmp_path / "sitecustomize.py").write_text(ALWAYS_FASTER)
+    expected = plain(script, pictures)
+    got = codedag("run", "-o", tmp_path / "run", script, pictures, env={"PYTHONPATH": str(tmp_path)})
+    assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout), got.stderr
+    report = load(tmp_path / "run").report
+    assert report.verdict.identical
+    made = {change.kind for change in report.changes}
+    assert EXPECTED.get(name, set()) <= made, report
