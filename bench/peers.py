@@ -396,13 +396,13 @@ def _cause(said: str) -> str:
 
 
 def _script(way: str, home: Path, data: str, more: list[str] | None = None) -> dict[str, object]:
-    """The rate of the unmodified script after its first two epochs: threads capped, or as written under codedag."""
+    """The rate of the unmodified script after its first three epochs: threads capped, or as written under codedag."""
     command = [sys.executable, *(["-m", "codedag", "-q", "run"] if way == "codedag" else []), str(SCRIPT)]
-    command += [*f"--count {PICTURES} --epochs 6 --load-only --data".split(), data, *(more or [])]
+    command += [*f"--count {PICTURES} --epochs 8 --load-only --data".split(), data, *(more or [])]
     command += ["--threads", "1"] if way == "script" else []
     environment = {**os.environ, "CODEDAG_HOME": str(home / "home")}
     done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
-    rates = [float(rate) for rate in re.findall(r"([\d.]+) items/s", done.stdout)][2:]
+    rates = [float(rate) for rate in re.findall(r"([\d.]+) items/s", done.stdout)][3:]
     return {"peer": way, "rate": len(rates) / sum(1 / rate for rate in rates)}
 
 
