@@ -45,6 +45,7 @@ bench: setup
 	$(BIN)/python bench/substitutions.py
 	$(BIN)/python bench/tracing.py
 	$(BIN)/python bench/packages.py
+	$(BIN)/python bench/profile.py
 	$(BIN)/python bench/planner.py
 	$(BIN)/python bench/report.py
 

@@ -103,6 +103,7 @@ def test_another_exit_code_is_a_difference(tmp_path):
     assert "the last it said was: mine" in " ".join(found["notes"])
 
 
+@pytest.mark.long
 def test_slower_ends_with_3(tmp_path):
     (tmp_path / "slow.py").write_text(f"import sys, time\ntime.sleep(0.5 if {OPTIMISED} else 0)\n")
     found = _facts("--rounds", "3", "slow.py", cwd=tmp_path, code=3)
@@ -157,6 +158,7 @@ def test_the_plan_of_a_run_is_used_if_it_changes_anything(tmp_path, moves, has_p
     assert _subject(False, (str(run),), str(tmp_path / "other.json")).plan == tmp_path / "other.json"
 
 
+@pytest.mark.long
 def test_a_module_is_compared_as_python_runs_it(tmp_path):
     (tmp_path / "program.py").write_text("import sys\nprint(__name__, sys.argv[1:])\n")
     assert _facts("--rounds", "2", "-m", "program", "x", cwd=tmp_path)["argv"] == ["-m", "program", "x"]
@@ -249,6 +251,7 @@ def test_os_exit_does_not_lose_what_was_seen(tmp_path):
     assert [shown for _, shown in streams["value"]] == ["2.5"]
 
 
+@pytest.mark.long
 def test_values_that_cannot_be_looked_at_are_said_to_be_so(tmp_path):
     (tmp_path / "leaves.py").write_text("import os\nx = 1\nos._exit(0)\n")
     found = _facts("--rounds", "2", "--value", "x", "leaves.py", cwd=tmp_path)

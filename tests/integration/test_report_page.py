@@ -14,7 +14,7 @@ import report_runs
 from browser import CHROMIUM, Browser
 from plan_instances import Ambiguous, as_files, changed, instance, peaks, plan_of, times
 
-from codedag.ir import Graph, RunDirectory, save
+from codedag.ir import Event, Events, Graph, Lane, RunDirectory, save
 from codedag.plan.decide import make_plan
 from codedag.view.html.page import write_page
 
@@ -327,6 +327,21 @@ def test_a_run_that_has_little_says_so(browser, tmp_path, what):
         assert len(shown[page]) > 20, page
 
 
+def test_a_run_in_which_nothing_took_time_is_drawn(browser, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    report_runs.info(run)
+    save(Graph.build([report_runs.op(0, "f", "main", 0.0)]), run / "graph.json")
+    lanes = [Lane(process=1, thread=1)]
+    save(Events(seconds=0.0, seen=1, least_seconds=0.0, lanes=lanes, calls=[Event(0, 0, 0.0, 0.0, 0)]), run / "events")
+    _open(browser, run)
+    for page in PAGES:
+        assert "NaN" not in _show(browser, page)
+        assert "NaN" not in browser.run("document.querySelector('main').innerHTML")
+    assert "program \u00b7 thread 1" in _show(browser, "timeline")
+    _quiet(browser)
+
+
 def test_a_hundred_thousand_operations_open(browser, tmp_path):
     report_runs.large(tmp_path / "run", 100_000)
     _open(browser, tmp_path / "run")
@@ -337,3 +352,15 @@ def test_a_hundred_thousand_operations_open(browser, tmp_path):
     _show(browser, "timeline")
     _quiet(browser)
     assert (tmp_path / "run.html").stat().st_size < 2_500_000
+
+
+def test_a_difference_is_said_loudly(browser, two_units):
+    found = RunDirectory(two_units).report
+    proof = msgspec.structs.replace(found.verdict, identical=False, mismatches=2, unverified=5)
+    save(msgspec.structs.replace(found, verdict=proof), two_units / "report.json")
+    _open(browser, two_units)
+    for page in ("summary", "log"):
+        shown = _show(browser, page)
+        assert "2 differed" in shown
+        assert "5 results had been used unchecked before the first difference was found" in shown
+    _quiet(browser)

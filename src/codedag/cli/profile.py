@@ -11,7 +11,7 @@ from codedag.cli.options import tell
 
 if TYPE_CHECKING:
     from codedag.backends.registry import Equivalence
-    from codedag.ir import CostRow, Op
+    from codedag.ir import CostRow, CostTable, Op
     from codedag.profile.run import Profiled
 
 _CLASSES = ("exact", "ulp", "level1")
@@ -115,6 +115,7 @@ def _summary(profiled: Profiled, ops: dict[int, Op]) -> list[str]:
         f"{profiled.cells} cells, {profiled.measured} measured now, {profiled.known} known before; "
         f"{len(profiled.costs.rows)} rows in {profiled.run.path}/costs.json"
     ]
+    lines += _gained(profiled.costs)
     if profiled.peak is not None:
         peak = profiled.peak
         lines.append(
@@ -122,6 +123,19 @@ def _summary(profiled: Profiled, ops: dict[int, Op]) -> list[str]:
             f"{peak.scratch_nbytes / 1e6:.1f} MB of them scratch"
         )
     return [*lines, *(f"note: {note}" for note in profiled.notes)]
+
+
+def _gained(costs: CostTable) -> list[str]:
+    """What the best variants would bring on the CPU alone, before anything is planned."""
+    from codedag.ir.costs import written_seconds
+
+    written = written_seconds(costs)
+    best = sum(row.seconds or 0.0 for row in costs.rows if row.pu == "cpu" and row.status == "ok")
+    if not best or written <= best:
+        return []
+    return [
+        f"all operations as written take {_time(written)}, by their best variants {_time(best)} ({written / best:.2f}x)"
+    ]
 
 
 def _time(seconds: float) -> str:

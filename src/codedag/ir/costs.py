@@ -110,6 +110,19 @@ class CostTable(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self._by_pair.get((op, pu))
 
 
+def written_seconds(costs: CostTable) -> float:
+    """What the program takes as written, where everything was measured: the originals on `cpu`, of all operations.
+
+    A row holds the best variant of its PU; where that is another one, the original is among its alternatives.
+    """
+    total = 0.0
+    for row in costs.rows:
+        if row.pu == "cpu" and row.status == "ok":
+            others = (each.seconds for each in row.alternatives if each.variant == "original" and each.status == "ok")
+            total += (row.seconds if row.variant == "original" else next(others, row.seconds)) or 0.0
+    return total
+
+
 def _need_seconds(status: str, seconds: float | None) -> None:
     if status == "ok" and seconds is None:
         raise ValueError("status is `ok` but there are no seconds")

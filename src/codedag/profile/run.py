@@ -10,6 +10,7 @@ from codedag.backends.registry import Equivalence
 from codedag.devices.families import FAMILIES, family_of
 from codedag.devices.inventory import inventory
 from codedag.ir import CodedagError, CostTable, Machine, No, Op, RunDirectory, load, save
+from codedag.profile.figures import ENOUGH
 from codedag.profile.liveness import Peak, peak_of
 from codedag.profile.profiler import Contest, Profiler, Told
 from codedag.profile.sample import Sample, Samples
@@ -156,9 +157,20 @@ def _done(contests: Collection[Contest]) -> int:
 def _notes(contests: Collection[Contest], machine: Machine, pus: frozenset[str]) -> list[str]:
     late = sum(not cell.done for contest in contests for cell in contest.cells.values())
     idle = sorted(pu.name for pu in machine.pus if pu.name not in pus)
-    notes = []
+    notes = _disturbances(contests)
     if late:
         notes.append(f"{late} cells were not reached within the budget: run the command again to go on")
     if idle:
         notes.append(f"no substitution is registered for {', '.join(idle)}: nothing was measured there")
     return notes
+
+
+def _disturbances(contests: Collection[Contest]) -> list[str]:
+    measured = [cell for contest in contests for cell in contest.cells.values() if cell.status == "ok"]
+    disturbed = sum(sum(cell.batches.clean) < ENOUGH for cell in measured)
+    if not disturbed:
+        return []
+    return [
+        f"{disturbed} of {len(measured)} cells were disturbed all the time by other programs: calls with several "
+        "threads may be far from what they take on a quiet machine"
+    ]

@@ -68,11 +68,16 @@ class Gathered:
 
 
 def _cost(t: Template) -> CostRow:
-    low, high = t.least_ns * t.count / 1e9, t.most_ns * t.count / 1e9
+    low, high = _seconds(t.least_ns * t.count), _seconds(t.most_ns * t.count)
     return CostRow(
-        op=t.number, pu="cpu", variant="original", seconds=t.self_ns / 1e9, low=low, high=high, status="ok",
+        op=t.number, pu="cpu", variant="original", seconds=_seconds(t.self_ns), low=low, high=high, status="ok",
         scratch_nbytes=t.peak_nbytes,
     )  # fmt: skip
+
+
+def _seconds(nanoseconds: float) -> float:
+    """Never negative: what rests inside a call is estimated, and may seem to have taken longer than the call itself."""
+    return max(nanoseconds, 0) / 1e9
 
 
 def _folded(templates: list[Template]) -> dict[int, Template]:
@@ -149,9 +154,9 @@ def _op(paths: Paths, t: Template, parents: dict[int, int]) -> Op:
     info: SiteInfo = t.site
     return Op(
         id=t.number, name=t.name, kind=t.kind, file=shown_path(info.file), line=info.line, col=info.column,
-        context=context_of(paths, t), count=t.count, self_seconds=t.self_ns / 1e9, total_seconds=t.total_ns / 1e9,
-        out_nbytes=t.out_nbytes, in_sig=t.in_sig, out_sig=t.out_sig, site=info.index, peak_nbytes=t.peak_nbytes,
-        parent=parents.get(paths[t.path][0], -1),
+        context=context_of(paths, t), count=t.count, self_seconds=_seconds(t.self_ns),
+        total_seconds=_seconds(t.total_ns), out_nbytes=t.out_nbytes, in_sig=t.in_sig, out_sig=t.out_sig,
+        site=info.index, peak_nbytes=t.peak_nbytes, parent=parents.get(paths[t.path][0], -1),
     )  # fmt: skip
 
 

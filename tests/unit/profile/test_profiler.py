@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from codedag.backends.registry import Equivalence
-from codedag.ir import CannotWrite, Graph, Machine, Op, Pu
+from codedag.ir import Alternative, CannotWrite, CostRow, CostTable, Graph, Machine, Op, Pu
+from codedag.ir.costs import written_seconds
 from codedag.profile.profiler import Profiler
 from codedag.profile.sample import Samples
 from codedag.profile.store import BadStore, Cell, Store
@@ -246,6 +247,16 @@ def test_the_table_says_what_is_known_of_each_operation(plugin, spool, keep, num
     assert (table.row(2, "cpu").source, table.row(2, "cpu").seconds) == ("traced", 0.5)
     assert table.row(3, "torch:cpu") is None
     assert json.loads(json.dumps(table.pus)) == ["cpu", "torch:cpu"]
+
+
+def test_the_program_as_written_is_the_sum_of_its_originals():
+    original = Alternative(variant="original", status="ok", seconds=5.0)
+    rows = [
+        CostRow(op=0, pu="cpu", variant="original", status="ok", seconds=1.0),
+        CostRow(op=1, pu="cpu", variant="f -> g", status="ok", seconds=2.0, alternatives=[original]),
+        CostRow(op=1, pu="torch:cpu", variant="f -> h", status="ok", seconds=0.5),
+    ]
+    assert written_seconds(CostTable(pus=["cpu", "torch:cpu"], rows=rows)) == 6.0
 
 
 @pytest.mark.long

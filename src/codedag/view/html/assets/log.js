@@ -13,5 +13,6 @@ PAGES.push({ id: "log", title: "Migration log", show(page) {
     card("w12", "Left as it is", report.declined.length ? table([{ name: "where" }, { name: "what" }, { name: "why" }, { name: "time at stake", n: true }],
       report.declined.map((one) => row([code(one.where), one.what, one.reason, num(timeText(one.seconds))]))) : el("p", null, "Nothing was declined.")),
     card("w12", "Difference", el("p", null, proof.checked ? `${numberText(proof.checked)} calls ran as written and replaced, side by side: ${proof.mismatches ? `${proof.mismatches} differed, and their change was taken back` : "all results were bit-equal"}.` : proof.how),
+      proof.unverified ? el("p.notice.bad", null, `${many(proof.unverified, "result")} had been used unchecked before the first difference was found.`) : "",
       proof.checked ? el("p.soft", null, proof.how) : "")));
 } });

@@ -23,7 +23,7 @@ function equalityCard(report) {
   return card("w4", "Are the results the same?",
     el(`div.big.${proof.identical ? "good" : "bad"}`, null, proof.identical ? "identical" : `${proof.mismatches} differed`),
     el("p", null, `${numberText(proof.checked - proof.mismatches)} of ${numberText(proof.checked)} checked calls bit-equal`),
-    proof.unverified ? el("p.notice", null, `${many(proof.unverified, "change")} could not be checked in this run.`) : null,
+    proof.unverified ? el("p.notice.bad", null, `${many(proof.unverified, "result")} had been used unchecked before the first difference was found.`) : null,
     report.workers ? el("p.soft.small", null, `Checks of ${many(report.workers, "worker process", "worker processes")} are among them.`) : null,
     el("p.soft.small", null, proof.how));
 }

@@ -15,7 +15,9 @@ function planInstance() {
 
 // A chart of lanes with bars; wheel or buttons zoom into time, drag moves.
 function lanesChart(lanes, end, options) {
-  const left = 190, rowHeight = 19, begin = options.begin || 0, state = { from: begin, to: end || 1 };
+  const left = 190, rowHeight = 19, begin = options.begin || 0;
+  if (!(end > begin)) end = begin + 1e-6; // nothing took any time
+  const state = { from: begin, to: end };
   const rows = lanes.reduce((sum, lane) => sum + lane.rows, 0);
   const height = 30 + rows * rowHeight + lanes.length * 10;
   const svg = draw("svg.chart", { height, tabindex: 0, role: "img", "aria-label": options.label });
@@ -87,8 +89,12 @@ function measuredCard() {
   const events = DATA.events;
   if (!events) return card("w12", "Measured", missing("events"));
   if (!events.calls.length) return card("w12", "Measured", el("p", null, "No calls were recorded."));
-  const base = Math.min(...events.lanes.map((lane) => lane.process));
-  const lanes = events.lanes.map((lane) => ({ name: `${lane.process === base || events.lanes[0].process === lane.process ? "program" : `process ${lane.process}`} · ${lane.name || `thread ${lane.thread}`}`, items: [], rows: 1 }));
+  const own = events.lanes[0].process, threads = new Map();
+  const lanes = events.lanes.map((lane) => {
+    threads.set(lane.process, (threads.get(lane.process) || 0) + 1);
+    const owner = lane.process === own ? "program" : `process ${lane.process}`;
+    return { name: `${owner} · ${lane.name || `thread ${threads.get(lane.process)}`}`, items: [], rows: 1 };
+  });
   for (const [id, lane, start, end, nbytes] of events.calls) {
     const op = BY_ID.get(id), name = op ? op.short : `op ${id}`, depth = depthOf(op);
     lanes[lane].rows = Math.max(lanes[lane].rows, depth + 1);
