@@ -213,7 +213,7 @@ def small(budget: float) -> dict[str, Any]:
     if not exact.available():
         print("small: ortools is not installed (pip install 'codedag[graph]')")
         return {}
-    ratios, proven = [], 0
+    ratios, known = [], 0
     for ops in (14, 24):
         for shape in SHAPES:
             for k in (2, 4):
@@ -221,14 +221,13 @@ def small(budget: float) -> dict[str, Any]:
                     context = Context(problem(shape, ops, k, ccr, 7))
                     found = search(context, budget, solver=False, timed=False)
                     candidate, bound, _ = exact.polish(context, found.best, 30.0, 0)
-                    best = min(candidate.makespan, found.best.makespan)
-                    proven += best <= bound * (1 + 1e-3)
+                    known += candidate is not found.best
                     ratios.append(found.best.makespan / max(bound, found.bound))
     print(
-        f"{len(ratios)} instances of 14 and 24 ops, {proven} solved: plan over the optimum (or its bound) "
+        f"{len(ratios)} instances of 14 and 24 ops, {known} solved: plan over the solver's bound "
         f"{geomean(ratios):.4f}, worst {max(ratios):.4f}, within 0.5 %: {sum(one <= 1.005 for one in ratios)}"
     )
-    return {"geomean": geomean(ratios), "worst": max(ratios), "proven": proven, "instances": len(ratios)}
+    return {"geomean": geomean(ratios), "worst": max(ratios), "solved": known, "instances": len(ratios)}
 
 
 def scale(sizes: list[int]) -> dict[str, Any]:

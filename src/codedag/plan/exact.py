@@ -43,6 +43,7 @@ def polish(context: Context, start: Candidate, seconds: float, seed: int) -> tup
     bound = max(0.0, solver.BestObjectiveBound()) * UNIT
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return start, bound, False
+    bound = min(bound, solver.ObjectiveValue() * UNIT)
     late = status == cp_model.FEASIBLE and solver.WallTime() >= 2 * seconds + 1
     return model.candidate(solver), bound, late
 
