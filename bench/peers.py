@@ -353,7 +353,22 @@ def compare(options: argparse.Namespace) -> None:
         RESULTS.write_text(json.dumps(report, indent=1) + "\n")
         text = PAGE.read_text()
         before, after = text.index(MARKS[0]) + len(MARKS[0]), text.index(MARKS[1])
-        PAGE.write_text(f"{text[:before]}\n{table(report)}\n{text[after:]}")
+        plot = "![codedag run against other input pipelines](images/peers.svg)"
+        PAGE.write_text(f"{text[:before]}\n{table(report)}\n\n{plot}\n{text[after:]}")
+        _plot(rounds)
+
+
+def _plot(rounds: dict[str, list[dict[str, Any]]]) -> None:
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
+    from bars import write_bars
+
+    rows = []
+    for name, found in rounds.items():
+        pairs = zip(found, rounds["codedag"], strict=True)
+        ratios = [ours["rate"] / each["rate"] for each, ours in pairs if "rate" in each and "rate" in ours]
+        if ratios and name != "codedag":
+            rows.append((name, statistics.median(ratios), min(ratios), max(ratios)))
+    write_bars(PAGE.parent / "images" / "peers.svg", "codedag run against other input pipelines", rows)
 
 
 def _prepare(home: Path, data: str) -> bool:
@@ -372,17 +387,22 @@ def _peer(name: str, options: argparse.Namespace) -> dict[str, object]:
     except subprocess.TimeoutExpired:
         return {"peer": name, "error": "no result in 180 s"}
     lines = [line for line in done.stdout.splitlines() if line.startswith('{"peer"')]
-    return json.loads(lines[-1]) if lines else {"peer": name, "error": done.stderr.strip()[-300:]}  # type: ignore[no-any-return]
+    return json.loads(lines[-1]) if lines else {"peer": name, "error": _cause(done.stderr)}  # type: ignore[no-any-return]
+
+
+def _cause(said: str) -> str:
+    """The first error that a failed peer told of."""
+    return next((line.strip() for line in said.splitlines() if "Error: " in line), said.strip()[-300:])
 
 
 def _script(way: str, home: Path, data: str, more: list[str] | None = None) -> dict[str, object]:
-    """The rate of the unmodified script after its first two epochs: threads capped, or as written under codedag."""
+    """The rate of the unmodified script after its first three epochs: threads capped, or as written under codedag."""
     command = [sys.executable, *(["-m", "codedag", "-q", "run"] if way == "codedag" else []), str(SCRIPT)]
-    command += [*f"--count {PICTURES} --epochs 6 --data".split(), data, *(more or [])]
+    command += [*f"--count {PICTURES} --epochs 8 --load-only --data".split(), data, *(more or [])]
     command += ["--threads", "1"] if way == "script" else []
     environment = {**os.environ, "CODEDAG_HOME": str(home / "home")}
     done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
-    rates = [float(rate) for rate in re.findall(r"([\d.]+) items/s", done.stdout)][2:]
+    rates = [float(rate) for rate in re.findall(r"([\d.]+) items/s", done.stdout)][3:]
     return {"peer": way, "rate": len(rates) / sum(1 / rate for rate in rates)}
 
 
@@ -400,7 +420,7 @@ def table(report: dict[str, Any]) -> str:
             if "rate" in each
         ]
         if not good:
-            rows.append(f"| {name} | did not run: {found[-1]['error'].splitlines()[-1][:80] if found else ''} | | | |")
+            rows.append(f"| {name} | did not run: {found[-1]['error'][:80] if found else ''} | | | |")
             continue
         rates, ratios = [rate for rate, _ in good], [ours / rate for rate, ours in good if ours]
         spread = max(rates) / min(rates)

@@ -26,6 +26,9 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from bars import write_bars
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results" / "scripts.json"
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -156,9 +159,15 @@ def summary(found: dict[str, dict[str, object]]) -> dict[str, object]:
 
 def write_table(report: dict[str, object]) -> None:
     """Puts the table of the results between the marks of docs/benchmarks.md."""
+    scripts: dict[str, dict[str, object]] = report["scripts"]  # type: ignore[assignment]
     text = PAGE.read_text()
     before, after = text.index(MARKS[0]) + len(MARKS[0]), text.index(MARKS[1])
-    PAGE.write_text(f"{text[:before]}\n{table(report)}\n{text[after:]}")
+    plot = "![items per second under codedag run against the script as written](images/scripts.svg)"
+    PAGE.write_text(f"{text[:before]}\n{table(report)}\n\n{plot}\n{text[after:]}")
+    rows = [
+        (name, *(each["against_plain"][key] for key in ("median", "low", "high"))) for name, each in scripts.items()
+    ]  # type: ignore[index]
+    write_bars(PAGE.parent / "images" / "scripts.svg", "codedag run against the script as written", rows)  # type: ignore[arg-type]
     print(f"written to {PAGE.relative_to(ROOT)}")
 
 

@@ -101,6 +101,7 @@ def main():
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--threads", type=int, default=0, help="cap the threads of torch and cv2")
+    parser.add_argument("--load-only", action="store_true", help="go through the batches without training, to time it")
     parser.add_argument("--digest", help="write a digest of every batch to this file")
     args = parser.parse_args()
 
@@ -118,12 +119,13 @@ def main():
     for epoch in range(args.epochs):
         started, seen, total = time.perf_counter(), 0, 0.0
         for images, labels in loader:
-            optimiser.zero_grad()
-            loss = nn.functional.cross_entropy(model(images), labels)
-            loss.backward()
-            optimiser.step()
-            total += loss.item() * len(labels)
             seen += len(labels)
+            if not args.load_only:
+                optimiser.zero_grad()
+                loss = nn.functional.cross_entropy(model(images), labels)
+                loss.backward()
+                optimiser.step()
+                total += loss.item() * len(labels)
             if args.digest:
                 digests.append(hashlib.sha256(images.numpy().tobytes() + labels.numpy().tobytes()).hexdigest())
         seconds = time.perf_counter() - started

@@ -29,7 +29,8 @@ _NOT_CALLED = {"builtins.open", "builtins.input", "builtins.print", "PIL.Image.I
 _REAL_ONLY = {"cv2.sqrt", "cv2.exp", "cv2.log"}  # some builds of cv2 crash on others
 _LIBRARIES = {
     "python": ("builtins", "math", "os", "posixpath", "pathlib", "json", "re", "operator", "copy", "hashlib", "glob",
-               "collections", "struct", "zlib", "base64", "statistics", "bisect", "random", "_random", "_io", "io",
+               "collections", "struct", "zlib", "base64", "statistics", "bisect", "random",
+               "datetime", "gzip", "bz2", "lzma", "unicodedata", "_random", "_io", "io",
                "_operator", "_hashlib", "time", "_blake2"),
     "numpy": ("numpy",),
     "cv2": ("cv2",),
@@ -122,7 +123,8 @@ def _frozen(value, depth=5):
         return value.hexdigest()
     if isinstance(value, memoryview):
         return value.tobytes()
-    return (type(value).__name__, repr(value) if type(value).__repr__ is not object.__repr__ else "")
+    shown = repr(value) if type(value).__repr__ is not object.__repr__ else ""
+    return (type(value).__name__, shown if " 0x" not in shown else "")
 
 
 def _can_tell(file):
@@ -155,7 +157,11 @@ def _shares(one, other):
 
 
 def _copied(value):
-    return value if isinstance(value, io.IOBase | np.ufunc | type | types.BuiltinFunctionType) else copy.deepcopy(value)
+    return (
+        value
+        if isinstance(value, io.IOBase | np.ufunc | type | types.BuiltinFunctionType | cv2.CLAHE)
+        else copy.deepcopy(value)
+    )
 
 
 class _Trial:

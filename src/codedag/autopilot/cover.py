@@ -25,6 +25,7 @@ from codedag.migrate.standin import Method, StandIn
 
 Function = tuple[str, str]  # file and qualified name
 _BASE = 3  # references to the memory of a view that nobody else has: the view, a name here, and a call
+_INSIDE = 4  # items of a tuple or list whose types a check compares
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 _SIMPLE = frozenset({int, float, bool, str, bytes, type(None), range, slice, complex})
 
@@ -38,6 +39,7 @@ class Cover:
         self.wanted: set[Function] = set()
         self._ahead: dict[str, dict[str, Ahead]] = {}
         self._files = 0
+        self._draws: dict[Check, tuple[Any, Any, str]] = {}
         _order.methods_of(Method)
 
     # -- preparing functions
@@ -114,6 +116,10 @@ class Cover:
         return self._known(check, item, known_operator(name, operands), operands, holders, name)
 
     def _call(self, check: Check, item: Any, args: tuple[Any, ...], names: tuple[str, ...], holders: int) -> int:
+        drawn = self._draws.get(check)
+        if drawn is not None and _is_again(drawn[0], args):
+            item.draw(*drawn[1:], check)
+            return THEN
         function = _function(args[0])
         rest = tuple(_real(value) for value in args[1:])
         most = len(rest) - len(names)
@@ -128,14 +134,17 @@ class Cover:
         if not isinstance(known, Known):
             item.give_up(known.reason if isinstance(known, No) else name, check)
         if known.effect is Effect.DRAWS:
-            item.draw(known.generator(values[0]) if known.generator is not None else None, name, check)
+            generator = known.generator(values[0]) if known.generator is not None else None
+            item.draw(generator, name, check)
+            if type(values[0]) in (types.MethodType, types.BuiltinMethodType) and not known.writes:
+                self._draws[check] = (values[0], generator, name)
             return THEN
         if known.effect is Effect.WRITES or known.writes:
             if not self._is_own(check, known, values, holders):
                 item.give_up(f"{name} writes into something that others may hold", check)
             return ONCE
         # `by_threads` does not matter: a thread of ours has the settings of the program's own
-        return ONCE if any(type(value) in _CONTAINERS for value in values) else ALWAYS
+        return ALWAYS if all(map(_is_shallow, values)) else ONCE
 
     def _is_own(self, check: Check, known: Known, values: tuple[Any, ...], holders: int) -> bool:
         """Whether what is written is held by one local name alone, down to its memory."""
@@ -167,6 +176,18 @@ class Cover:
                 if isinstance(function, types.FunctionType):
                     self._user(item, function)
         return ALWAYS
+
+
+def _is_again(drawn: Any, args: tuple[Any, ...]) -> bool:
+    """Whether this is the same draw as before, with plain numbers."""
+    return type(args[0]) is type(drawn) and args[0] == drawn and all(type(value) in _SIMPLE for value in args[1:])
+
+
+def _is_shallow(value: Any) -> bool:
+    """Whether the types of the value, and of what is in it, say all: a check compares no more than these."""
+    if type(value) in (tuple, list):
+        return len(value) <= _INSIDE and not any(type(item) in _CONTAINERS for item in value)
+    return type(value) not in _CONTAINERS
 
 
 def _codes(function: Any) -> list[types.CodeType]:

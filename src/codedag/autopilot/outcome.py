@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from codedag.autopilot.pilot import Applied, Pilot
 from codedag.autopilot.shares import Proven, Share, join, move_of
+from codedag.backends.known_graph import with_effects
 from codedag.ir import Change, CostTable, Declined, Graph, Move, Op, Plan, Proof, Report, Source
 from codedag.migrate.trial import EVERY, FIRST, RAREST, Trial
 from codedag.plan.serial import serial_plan
@@ -102,7 +103,7 @@ def results(pilot: Pilot) -> list[Result]:
 def conclude(pilot: Pilot, seconds: float, switched_seconds: float, observing_seconds: float) -> Outcome:
     """The outcome of a pilot that has stopped."""
     gathered = pilot.team.gathered()
-    graph, costs = gathered.graph(), gathered.costs()
+    graph, costs = with_effects(gathered.graph()), gathered.costs()
     every = results(pilot)
     made = [result.applied for result in every if result.counts]
     moves = [_move(pilot, applied, graph) for applied in made]
@@ -175,6 +176,7 @@ def _proof(pilot: Pilot, every: list[Result]) -> Proof:
     return Proof(
         identical=mismatches == 0 and not looser, checked=checked, mismatches=mismatches,
         how=_how(pilot, looser) if checked else "nothing was changed",
+        unverified=sum(t.unverified for t in trials),
     )  # fmt: skip
 
 

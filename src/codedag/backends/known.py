@@ -7,6 +7,7 @@ at, each once when it appears.
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Callable
@@ -105,10 +106,20 @@ def knowledge() -> Table:
 def known_call(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Answer:
     """What calling the function with these arguments does."""
     learn()
+    if type(function) is functools.partial:
+        return _partial(function, args, keywords)
     found = _table.row_of(function)
     if found is None:
         return _unknown(function)
     return known_of(_table, *found, args, keywords)
+
+
+def _partial(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Answer:
+    """What is known of the function inside, with all its arguments; their places are not those of this call."""
+    answer = known_call(function.func, (*function.args, *args), {**function.keywords, **keywords})
+    if isinstance(answer, Known) and (answer.writes or answer.files or answer.generator):
+        return No("functools.partial: what it reads, writes or draws from is not among its own arguments")
+    return answer
 
 
 def known_operator(name: str, operands: tuple[Any, ...]) -> Answer:

@@ -68,7 +68,7 @@ def learn(table: Table) -> None:
 
 def _functions(table: Table, inside: Any) -> None:
     table.functions_of(builtins, _LOOKING, outs=(), fresh=inside, declines=_iterates_a_set)
-    table.functions_of(builtins, _ORDERLESS, outs=(), fresh=inside)
+    table.functions_of(builtins, _ORDERLESS, outs=(), fresh=inside, declines=_breaks_ties)
     table.functions_of(builtins, "len bool callable", outs=(), shallow=True)
     table.functions_of(builtins, "bytearray", outs=())
     table.functions_of(builtins, "list tuple", outs=(), fresh=inside, shallow=True, declines=_iterates_a_set)
@@ -87,6 +87,11 @@ def _functions(table: Table, inside: Any) -> None:
 def _iterates_a_set(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
     """A set of texts has another order in every process: what is made by walking over it does, too."""
     return "the order of a set" if args and type(args[0]) in (set, frozenset) and len(args[0]) > 1 else ""
+
+
+def _breaks_ties(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+    """With a key, several members of a set may be equal, and which of them comes first is the order of the set."""
+    return _iterates_a_set(args, keywords) if keywords.get("key") is not None else ""
 
 
 def _sequences(table: Table, inside: Any) -> None:
@@ -128,7 +133,7 @@ def _random(table: Table) -> None:
     for kind in (random.Random,):
         draws = {"effect": Effect.DRAWS, "outs": (), "stream": lambda owner, keywords: owner}
         table.methods_of(kind, _DRAWS, **draws)
-        table.methods_of(kind, _PICKS, **draws | {"fresh": False})
+        table.methods_of(kind, _PICKS, **draws | {"fresh": False, "shallow": True})
         table.methods_of(kind, "shuffle", **draws | {"outs": (0,), "fresh": True, "shallow": True})
 
     table.functions_of(random, "Random", outs=(), declines=_unseeded)

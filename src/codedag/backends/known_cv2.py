@@ -51,6 +51,10 @@ def learn(table: Table, cv2: Any) -> None:
         cv2, "imread", effect=Effect.READS, outs=_imread_outs(cv2), files=(0, "filename"), declines=_name
     )
     table.functions_of(cv2, "getTextSize", outs=())
+    if hasattr(cv2, "CLAHE"):
+        table.functions_of(cv2, "createCLAHE", outs=())
+        table.hold(cv2.CLAHE)
+        table.methods_of(cv2.CLAHE, "apply", outs=(1, "dst"), into_self=True)  # it keeps its tables from call to call
 
 
 def _imread_outs(cv2: Any) -> Places:

@@ -138,6 +138,29 @@ def learn_bisect(table: Table, module: Any) -> None:
     table.functions_of(module, "insort insort_left insort_right", outs=(0, "a"))
 
 
+def learn_datetime(table: Table, module: Any) -> None:
+    """Adds dates; local time and the clock are state of the process."""
+    kinds = (module.date, module.datetime, module.time, module.timedelta)
+    table.add_atoms(kinds)
+    table.functions_of(module, "date datetime time timedelta", outs=())
+    for kind in kinds:
+        table.methods_of(
+            kind, "isoformat strftime replace weekday isoweekday toordinal date time total_seconds", outs=()
+        )
+        table.methods_of(kind, "fromisoformat fromordinal strptime combine", outs=())
+        table.methods_of(kind, "now today utcnow fromtimestamp timestamp astimezone", effect=Effect.CLOCK, outs=())
+
+
+def learn_compressed(table: Table, module: Any) -> None:
+    """Adds compression of bytes at once; gzip writes the time into what it makes."""
+    table.functions_of(module, "decompress", outs=())
+
+
+def learn_unicodedata(table: Table, module: Any) -> None:
+    """Adds facts about characters."""
+    table.functions_of(module, "normalize category combining name lookup numeric decimal digit", outs=())
+
+
 #: Module -> who knows it.
 LIBRARIES: dict[str, Callable[[Table, Any], None]] = {
     "os": learn_os,
@@ -156,4 +179,9 @@ LIBRARIES: dict[str, Callable[[Table, Any], None]] = {
     "base64": learn_base64,
     "statistics": learn_statistics,
     "bisect": learn_bisect,
+    "datetime": learn_datetime,
+    "gzip": learn_compressed,
+    "bz2": learn_compressed,
+    "lzma": learn_compressed,
+    "unicodedata": learn_unicodedata,
 }

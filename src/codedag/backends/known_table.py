@@ -137,7 +137,7 @@ class Table:
         """The row of a called object and the object it is bound to (or UNBOUND); None if it is unknown."""
         found = self.functions.get(id(function))
         if found is not None:
-            return self._complete(function, found[1]), UNBOUND
+            return self.complete(function, found[1]), UNBOUND
         kind = type(function)
         if kind in _CAN_BE_BOUND:
             return self._bound(function)
@@ -149,7 +149,7 @@ class Table:
                 return row, value
         return None
 
-    def _complete(self, function: Any, row: Row) -> Row:
+    def complete(self, function: Any, row: Row) -> Row:
         """The row with the places of `out`, which are looked up when it is first asked for."""
         if row.outs is None:
             outs, most = outs_in_signature(function)

@@ -16,14 +16,19 @@
 
 enum { CALL, BINARY, UNARY, INPLACE, GETITEM, SETITEM, RETURN, ITERATE };
 enum { ONCE, ALWAYS, THEN }; /* what the asked one answers: this time, whenever it is alike, or tell it when it is done */
-enum { TYPES = 8, ENTRIES = 4 };
+enum { TYPES = 20, ENTRIES = 4, INSIDE = 4 };
+
+typedef struct {             /* the types of some values, and of what is in those that are short tuples and lists */
+    int count;
+    signed char sizes[TYPES]; /* how many of the next are in this one; -1: it is no tuple or list */
+    PyTypeObject *types[TYPES];
+} Types;
 
 typedef struct {
     PyObject *key;           /* what is called, or the function or type that it is a method of */
     void *method;            /* of a built-in method: its definition */
     PyObject *names;         /* of keywords: one tuple per place in the code */
-    Py_ssize_t count;
-    PyTypeObject *types[TYPES];
+    Types types;
 } Entry;
 
 typedef struct {
@@ -53,29 +58,42 @@ static void what_is_called(PyObject *f, PyObject **key, void **method) {
     }
 }
 
-static int is_alike(const Entry *e, PyObject *key, void *method, PyObject *const *args, Py_ssize_t count, PyObject *names) {
-    if (e->key != key || e->method != method || e->names != names || e->count != count) return 0;
-    for (Py_ssize_t i = 0; i < count; i++)
-        if (Py_TYPE(args[i]) != e->types[i]) return 0;
-    return 1;
+static void types_of(PyObject *const *args, Py_ssize_t count, Types *t) { /* a count of -1: too many to be compared */
+    t->count = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        int is_list = PyList_CheckExact(args[i]), is_row = is_list || PyTuple_CheckExact(args[i]);
+        Py_ssize_t size = is_row ? Py_SIZE(args[i]) : -1;
+        if (size > INSIDE || t->count + 1 + (size > 0 ? size : 0) > TYPES) { t->count = -1; return; }
+        t->types[t->count] = Py_TYPE(args[i]);
+        t->sizes[t->count++] = (signed char)size;
+        for (Py_ssize_t k = 0; k < size; k++) {
+            t->types[t->count] = Py_TYPE(is_list ? PyList_GET_ITEM(args[i], k) : PyTuple_GET_ITEM(args[i], k));
+            t->sizes[t->count++] = -1;
+        }
+    }
+}
+
+static int is_alike(const Entry *e, PyObject *key, void *method, const Types *t, PyObject *names) {
+    if (e->key != key || e->method != method || e->names != names || e->types.count != t->count) return 0;
+    return !memcmp(e->types.types, t->types, t->count * sizeof t->types[0]) && !memcmp(e->types.sizes, t->sizes, t->count);
 }
 
 static void drop(Entry *e) {
-    for (Py_ssize_t i = 0; i < e->count; i++) Py_CLEAR(e->types[i]);
+    for (int i = 0; i < e->types.count; i++) Py_CLEAR(e->types.types[i]);
     Py_CLEAR(e->key); Py_CLEAR(e->names);
-    e->count = 0;
+    e->types.count = 0;
 }
 
-static void remember(Check *c, PyObject *key, void *method, PyObject *const *args, Py_ssize_t count, PyObject *names) {
-    if (count > TYPES) return;
+static void remember(Check *c, PyObject *key, void *method, const Types *t, PyObject *names) {
+    if (t->count < 0) return;
     Entry *e = &c->entries[c->next];
     c->next = (c->next + 1) % ENTRIES;
     if (c->used < ENTRIES) c->used++;
     drop(e);
     Py_XINCREF(key); e->key = key; /* operators have none */
     Py_XINCREF(names); e->names = names;
-    e->method = method; e->count = count;
-    for (Py_ssize_t i = 0; i < count; i++) { Py_INCREF(Py_TYPE(args[i])); e->types[i] = Py_TYPE(args[i]); }
+    e->method = method; e->types = *t;
+    for (int i = 0; i < t->count; i++) Py_INCREF(t->types[i]);
 }
 
 static PyObject *forward(Check *c, PyObject *const *args, Py_ssize_t n, PyObject *names) {
@@ -121,21 +139,26 @@ static PyObject *tell(Check *c, PyObject *result) { /* takes the reference to re
     return result;
 }
 
+static int is_plain_lookup(PyObject *held, PyObject *at) { /* looks at no item, whatever the items are */
+    if (PyList_CheckExact(held) || PyTuple_CheckExact(held)) return PyLong_CheckExact(at) || PySlice_Check(at);
+    return PyDict_CheckExact(held) && (PyUnicode_CheckExact(at) || PyLong_CheckExact(at));
+}
+
 static PyObject *check_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
     Check *c = (Check *)self;
     Py_ssize_t n = PyVectorcall_NARGS(nf);
-    if (!item) return forward(c, args, n, names);
+    if (!item || (c->kind == GETITEM && is_plain_lookup(args[0], args[1]))) return forward(c, args, n, names);
     PyObject *key = NULL;
     void *method = NULL;
     int call = c->kind == CALL;
     if (call) what_is_called(args[0], &key, &method);
-    PyObject *const *rest = args + call;
-    Py_ssize_t count = n - call + (names ? PyTuple_GET_SIZE(names) : 0);
-    for (int i = 0; i < c->used; i++)
-        if (is_alike(&c->entries[i], key, method, rest, count, names)) return forward(c, args, n, names);
+    Types types;
+    types_of(args + call, n - call + (names ? PyTuple_GET_SIZE(names) : 0), &types);
+    for (int i = 0; types.count >= 0 && i < c->used; i++)
+        if (is_alike(&c->entries[i], key, method, &types, names)) return forward(c, args, n, names);
     int code = ask(c, args, n, names);
     if (code < 0) return NULL;
-    if (code == ALWAYS) remember(c, key, method, rest, count, names);
+    if (code == ALWAYS) remember(c, key, method, &types, names);
     PyObject *result = forward(c, args, n, names);
     return code == THEN ? tell(c, result) : result;
 }

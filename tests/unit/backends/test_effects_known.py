@@ -2,6 +2,8 @@
 
 import builtins
 import collections
+import datetime
+import functools
 import io
 import os
 import pathlib
@@ -198,6 +200,14 @@ def test_the_order_of_sets_shows():
     assert isinstance(ask(list, {"a", "b"}), No)
     assert not known_operator("iter", ({"a", "b"},)).deterministic
     assert ask(sorted, {"a", "b"}).deterministic
+    for function in (sorted, max, min):
+        assert "order" in ask(function, {"ab", "cd"}, key=len).reason
+        assert ask(function, ["ab", "cd"], key=len).deterministic
+
+
+def test_a_choice_among_objects_looks_at_none_of_them():
+    assert ask(random.choice, [Mine.__new__(Mine)]).effect is Effect.DRAWS
+    assert isinstance(ask(random.choice, Mine.__new__(Mine)), No)
 
 
 def test_reasons_are_given():
@@ -241,3 +251,17 @@ def test_a_generator_is_made_of_a_seed():
     assert ask(random.Random, 3).fresh
     assert isinstance(ask(random.Random), No)
     assert isinstance(ask(random.Random, None), No)
+
+
+def test_what_a_partial_holds_is_asked():
+    assert ask(functools.partial(np.clip, a_min=0, a_max=1), PICTURE).effect is Effect.PURE
+    assert ask(functools.partial(mine, 1)) is USER
+    for hidden in (functools.partial(np.add, out=PICTURE), functools.partial(random.uniform, 0)):
+        assert isinstance(ask(hidden, 1, 2), No) or isinstance(ask(hidden, 1), No)
+
+
+def test_dates_and_the_clock():
+    assert ask(datetime.datetime, 2020, 1, 2).effect is Effect.PURE
+    assert ask(datetime.datetime(2020, 1, 2).strftime, "%d").effect is Effect.PURE
+    assert ask(datetime.datetime.now).effect is Effect.CLOCK
+    assert ask(datetime.date.today).effect is Effect.CLOCK

@@ -1,0 +1,64 @@
+"""The effects column of a graph: what is known of an operation by its name and the kinds of values that it was given.
+
+An operation stands for many calls, whose arguments are gone.  So an effect that depends on them is said with its
+condition, and moves ask about each call themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from codedag.backends.known import Effect, knowledge
+from codedag.backends.known_table import Row
+from codedag.ir.graph import Graph, Op
+
+UNKNOWN = "unknown"
+_PLAIN = re.compile(r"(?:u?int|float|complex|bool|bytes|str)\d*(?:\[[\d*,]*\])?")
+_INPLACE = frozenset(
+    f"operator.{name}"
+    for name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor")
+)
+_WORDS = {
+    Effect.PURE: "pure",
+    Effect.READS: "reads a file that an argument names",
+    Effect.DRAWS: "draws from a generator",
+    Effect.CLOCK: "reads state of the process",
+}
+
+
+def with_effects(graph: Graph) -> Graph:
+    """The graph with its effects column filled from what is known; what was filled before stays."""
+    known = _by_name(set(graph.op_columns.name))
+    effects = [op.effects if op.effects != UNKNOWN else _effect(op, known) for op in graph.ops]
+    return Graph(replace(graph.op_columns, effects=effects), graph.edge_columns, graph.carried_columns)
+
+
+def _by_name(wanted: set[str]) -> dict[str, Row]:
+    table = knowledge()
+    found = {row.name: row for methods in table.methods.values() for _, row in methods.values() if row.name in wanted}
+    functions = [pair for pair in list(table.functions.values()) if pair[1].name in wanted]
+    return found | {row.name: table.complete(function, row) for function, row in functions}
+
+
+def _effect(op: Op, known: dict[str, Row]) -> str:
+    if op.kind in ("operator", "subscript"):
+        return _operator(op)
+    row = known.get(op.name)
+    if op.kind != "call" or row is None:
+        return UNKNOWN
+    if row.into_self:
+        return "writes its object" if row.effect is Effect.PURE else f"{_WORDS[row.effect]}, writes its object"
+    says = _WORDS.get(row.effect, UNKNOWN)
+    named = [place for place in row.outs or () if isinstance(place, str)]
+    return f"{says}, writes {' or '.join(named)} if given" if named else says
+
+
+def _operator(op: Op) -> str:
+    """Operators are known where every operand is a number, a text or an array of such."""
+    kinds = _PLAIN.findall(op.in_sig)
+    if not kinds or _PLAIN.sub("", op.in_sig).strip(", "):
+        return UNKNOWN
+    if op.name == "operator.setitem" or (op.name in _INPLACE and "[" in kinds[0]):
+        return "writes its first operand"
+    return "pure"
