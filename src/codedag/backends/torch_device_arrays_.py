@@ -142,7 +142,6 @@ def _along(name: str, operation: str, codes: str, gives: Equivalence) -> Substit
 amax = _along("max", "amax", "fdliB", EXACT)
 amin = _along("min", "amin", "fdliB", EXACT)
 total = _along("sum", "sum", "l", EXACT)
-mean = _along("mean", "mean", "fd", ULP)
 
 
 # Shapes.
