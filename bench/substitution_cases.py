@@ -95,6 +95,17 @@ def picture(mode: str, *args: Any, **options: Any) -> Maker:
     return make
 
 
+def blurred(name: str, mode: str) -> Maker:
+    """Calls with a Pillow image and a filter of radius 2."""
+
+    def make(shape: Shape, plain: bool) -> Arguments:
+        from PIL import ImageFilter
+
+        return (*picture(mode)(shape, plain)[0], getattr(ImageFilter, name)(2)), {}
+
+    return make
+
+
 def colour_floats(dtype: str, *args: Any, **options: Any) -> Maker:
     """Calls with an image of three channels of floats between 0 and 1."""
     return lambda shape, plain: ((np.random.default_rng(0).random((*shape, 3)).astype(dtype), *args), options)
@@ -253,6 +264,11 @@ CASES: dict[str, tuple[Case, ...]] = {
     "PIL.Image.Image.convert": tuple(
         (f"{one} to {other}", picture(one, other))
         for one, other in (("RGB", "L"), ("L", "RGB"), ("RGB", "RGBA"), ("RGBA", "RGB"))
+    ),
+    "PIL.Image.Image.filter": (
+        ("Gaussian 2 RGB", blurred("GaussianBlur", "RGB")),
+        ("Gaussian 2 L", blurred("GaussianBlur", "L")),
+        ("box 2 RGB", blurred("BoxBlur", "RGB")),
     ),
     "PIL.Image.Image.tobytes": (("RGB", picture("RGB")),),
     "PIL.Image.fromarray": (("RGB", colour()),),

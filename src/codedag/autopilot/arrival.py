@@ -10,7 +10,7 @@ import msgspec
 
 from codedag.autopilot.pilot import Pilot
 from codedag.autopilot.shares import Proven
-from codedag.autopilot.workers import Crew
+from codedag.autopilot.workers import Crew, await_worker
 from codedag.instrument.hook import Finder
 from codedag.instrument.program import Program
 from codedag.trace.processes import rewrite_main
@@ -28,3 +28,4 @@ def begin(ticket: dict[str, Any]) -> None:
         rewrite_main(program, ticket["main"])
     pilot.start()
     pilot.team.begin_worker()
+    await_worker()  # a process of a fork server forgets at its start what was registered so far

@@ -117,8 +117,8 @@ class Cover:
 
     def _call(self, check: Check, item: Any, args: tuple[Any, ...], names: tuple[str, ...], holders: int) -> int:
         drawn = self._draws.get(check)
-        if drawn is not None and drawn[0] == args[0] and all(type(value) in _SIMPLE for value in args[1:]):
-            item.draw(*drawn[1:], check)  # the same draw with plain numbers, as so often
+        if drawn is not None and _is_again(drawn[0], args):
+            item.draw(*drawn[1:], check)
             return THEN
         function = _function(args[0])
         rest = tuple(_real(value) for value in args[1:])
@@ -181,6 +181,11 @@ class Cover:
                 if isinstance(function, types.FunctionType):
                     self._user(item, function)
         return ALWAYS
+
+
+def _is_again(drawn: Any, args: tuple[Any, ...]) -> bool:
+    """Whether this is the same draw as before, with plain numbers."""
+    return type(args[0]) is type(drawn) and args[0] == drawn and all(type(value) in _SIMPLE for value in args[1:])
 
 
 def _is_shallow(value: Any) -> bool:

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from codedag.autopilot.applied import Applied, Refused
 from codedag.backends.registry import all_substitutions, find
 from codedag.ir.verdict import No
-from codedag.migrate.patches import Patch, Patches
 from codedag.migrate.usable import may_run
 from codedag.trace.recorder import Template, shown_path
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # patches are loaded by the first program that wants one
     from codedag.autopilot.pilot import Pilot
+    from codedag.migrate.patches import Patch, Patches
 
 HOT = 0.05  # share of the observed time from which a call is looked into
 FEW = 6  # calls after which its share is believed
@@ -65,18 +65,22 @@ class Inside:
         settled = sum(watch.ended is not None for watch in list(self.pilot.watches.values()))
         if settled != self._settled and not self._counted and not self.pilot.observe_only and self.pilot.plan is None:
             self._settled = settled
-            self._count(self._found())
+            found = self._found()
+            if found:
+                self._count(found)
         if self._counted:
             waiting += self._called(time.monotonic() - self._since)
-        self._grant(waiting)
+        if waiting:
+            self._grant(waiting)
 
     def _count(self, wishes: list[Wish]) -> None:
         """Counts the calls of functions that a library may call: a proof costs time, and most are not called."""
+        from codedag.migrate.patches import Patch, Patches
+
         self._counted = [(wish, Patch(wish.source)) for wish in wishes]
         self._since = time.monotonic()
-        if self._counted:
-            self._sets.append(Patches(*(patch for _, patch in self._counted)))
-            self._sets[-1].apply()
+        self._sets.append(Patches(*(patch for _, patch in self._counted)))
+        self._sets[-1].apply()
 
     def _called(self, seconds: float) -> list[Wish]:
         """The functions that were called while their calls were counted; nothing while it is too early to say."""
@@ -112,6 +116,8 @@ class Inside:
     # -- replacing
 
     def _grant(self, wishes: list[Wish]) -> None:
+        from codedag.migrate.patches import Patch, Patches
+
         granted: dict[str, tuple[Wish, Patch]] = {}
         for wish in wishes:
             substitution = next((one for one in find(wish.source) if one.into == wish.into), None)

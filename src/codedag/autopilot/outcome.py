@@ -176,6 +176,7 @@ def _proof(pilot: Pilot, every: list[Result]) -> Proof:
     return Proof(
         identical=mismatches == 0 and not looser, checked=checked, mismatches=mismatches,
         how=_how(pilot, looser) if checked else "nothing was changed",
+        unverified=sum(t.unverified for t in trials),
     )  # fmt: skip
 
 

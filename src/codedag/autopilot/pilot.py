@@ -47,6 +47,7 @@ FEW, LONG = 6, 1.5  # or this many, if they took so many seconds
 SCALAR = 5_000  # executions without data after which a function is left alone
 TICK = 0.2  # seconds between looks at functions that move no data, and at what workers have proven
 MAX_OVERHEAD, GRACE = 0.05, 3.0  # share of the time that observing may take, and seconds that it may always take
+SLOWEST = 1.0  # seconds between them once nothing happens any more
 PATIENCE = 1.0  # seconds that a fork waits for planning to reach a safe point
 
 __all__ = ["Applied", "Pilot", "Refused"]
@@ -201,7 +202,7 @@ class Pilot:
         """What was asked of this pilot, for that of another process."""
         return {
             "observe_only": self.observe_only, "synchronous": self.synchronous, "plan": self.plan,
-            "allow": self.allow, "max_overhead": self.max_overhead,
+            "allow": self.allow, "max_overhead": self.max_overhead, "memory": Memory(self.memory.most_nbytes),
         }  # fmt: skip
 
     # -- observing (called for every recorded operation: keep it short)
@@ -239,11 +240,12 @@ class Pilot:
     # -- planning (in the background thread)
 
     def _work(self) -> None:
+        pace = TICK
         while True:
             try:
-                job = self._inbox.get(timeout=TICK)
+                job, pace = self._inbox.get(timeout=pace), TICK
             except queue.Empty:
-                job = self._look_around
+                job, pace = self._look_around, min(1.2 * pace, SLOWEST)  # less and less often while nothing happens
             if job is None:
                 return
             with self._working:

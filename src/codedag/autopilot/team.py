@@ -12,13 +12,16 @@ import msgspec
 from codedag.autopilot import workers
 from codedag.autopilot.shares import Refusal, WorkerReport, move_of, share_of
 from codedag.autopilot.workers import FIRST_WORD, Crew
+from codedag.backends.registry import find
 from codedag.instrument import sites as site_module
 from codedag.instrument.guard import attempt
+from codedag.migrate.memory import budget
 from codedag.trace.gathered import Gathered
 from codedag.trace.records import join
 
 if TYPE_CHECKING:
     from codedag.autopilot.pilot import Pilot
+WORKERS = 16  # that may share the memory for what is kept
 #: The kinds of changes that processes take over from each other; memory and threads are each one's own.
 SHARED = ("fuse", "substitute")
 
@@ -32,6 +35,7 @@ class Team:
         self._adopted: set[tuple[str, str, tuple[int, ...]]] = set()
         self._lookout = workers.Lookout(self)
         self._began = 0.0
+        self._began_worker = 0  # the process in which that was told
         self._spent = 0  # nanoseconds of observing that are the parent's
 
     def start(self) -> None:
@@ -65,8 +69,18 @@ class Team:
         util: Any = sys.modules.get("multiprocessing.util")
         if util is not None:
             util.Finalize(None, self.end_worker, exitpriority=100)
+        if self._began_worker != self.crew.process:
+            self._began_worker = self.crew.process
+            self.pilot.widen.leave()
+            attempt(self._share_memory)
         attempt(self.crew.tell, self._fill, FIRST_WORD)  # so that the program knows of this process, however it ends
         self.pilot.tick()
+
+    def _share_memory(self) -> None:
+        """Workers do not know of each other: each may keep as much as lets many of them stay below the budget."""
+        memory = self.pilot.memory
+        whole = budget() if memory.most_nbytes is None else memory.most_nbytes
+        memory.most_nbytes = memory.nbytes + max(whole - memory.nbytes, 0) // WORKERS
 
     def end_worker(self) -> None:
         """Writes what this worker did, as the last thing."""
@@ -106,7 +120,7 @@ class Team:
         undecided = {
             (s.move.file, s.move.function)
             for s in report.shares
-            if s.active and not (s.is_proven and s.move.kind in SHARED)
+            if s.active and s.move.kind in SHARED and not s.is_proven  # what is kept ends with the worker anyway
         }
         own = {function: watch for function, watch in list(pilot.watches.items()) if watch.started >= self._began}
         ended = {function for function, watch in own.items() if watch.ended is not None}
@@ -146,6 +160,7 @@ class Team:
         if pilot.observe_only or pilot.plan is not None or not self.crew.hear():
             return
         self._take_back_what_disappoints()
+        pilot.later(_load_registry)  # loads the registry here, once, and not in every worker that plans
         have = self._adopted | {(a.kind, a.path, tuple(a.sites)) for a in pilot.applied}
         moves = [move for move in self.crew.proven() if move.kind in SHARED and move.key not in have]
         settled = [function for function in self.crew.settled() if function not in pilot.watches]
@@ -165,3 +180,7 @@ class Team:
             wrong = [share for share in stopped if share.mismatches]
             if applied.trial.active and (wrong or 2 * len(stopped) > len(every)):
                 applied.trial.stop((wrong or stopped)[0].reason)
+
+
+def _load_registry() -> None:
+    find("")

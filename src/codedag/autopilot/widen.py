@@ -126,6 +126,10 @@ class Widen:
             self._changed.fetch, self._changed = self._original, None
         self._uncap()
 
+    def leave(self) -> None:
+        """Fetches as written from now on: this is a worker, and the program has as many of them as it wants."""
+        self._process = 0
+
     def covers(self, path: str, owner: str) -> bool:
         """Whether the code of a function must stay as it is: its sites ask before they run ahead."""
         return self._cover is not None and self._cover.covers(path, owner)

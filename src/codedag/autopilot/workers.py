@@ -268,13 +268,18 @@ def _in_child() -> None:
     if _here is None:
         return
     attempt(_here.in_fork)
+    await_worker()
+
+
+def await_worker() -> None:
+    """Has multiprocessing tell when it has made this process one of its own; it forgets what was registered before."""
     util: Any = sys.modules.get("multiprocessing.util")
-    if util is not None:  # it tells only processes of its own, and forgets what was registered before it does
+    if util is not None:
         util.register_after_fork(_anchor, _in_worker)
 
 
 def _in_worker(anchor: object) -> None:
-    """In a process that multiprocessing forked: it ends without Python's exit functions, but with these."""
+    """In a process of multiprocessing: it ends without Python's exit functions, but with these."""
     if _here is not None:
         attempt(_here.begin_worker)
 

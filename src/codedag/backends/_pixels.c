@@ -109,6 +109,10 @@ static PyMethodDef methods[] = {
     {"hues", pixels_hues, METH_VARARGS, "RGB as HSV, or back."},
     {"scale", pixels_scale, METH_VARARGS, "Bytes less a mean times a factor per channel."},
     {"divide", pixels_divide, METH_VARARGS, "Bytes divided by a number."},
+    {"blur", pixels_blur, METH_VARARGS, "Box blurs across and down."},
+    {"counts", pixels_counts, METH_VARARGS, "How often each byte occurs."},
+    {"sums", pixels_sums, METH_VARARGS, "The sum of the bytes of each channel."},
+    {"lookup", pixels_lookup, METH_VARARGS, "The entry of a table for each byte."},
     {"distances", pixels_distances, METH_VARARGS, "The distance of each pixel to the nearest zero."},
     {NULL, NULL, 0, NULL},
 };

@@ -10,32 +10,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from codedag.backends import _pixels
+
 Array = npt.NDArray[Any]
-MOST = 2**24  # cv2 counts into float32, which holds every whole number up to here
+MOST = 2**24  # elements; beyond that copies cost more than is gained
 EVERY_BYTE = np.arange(256, dtype=np.uint8)
 EVERY_BYTE.flags.writeable = False
-_CARRIERS = {1: np.uint8, 2: np.uint16, 4: np.float32, 8: np.float64}
 
 
 def counts(values: Array) -> Array:
-    """How often each of the 256 values occurs in an array of bytes with fewer than MOST elements."""
-    import cv2
-
-    flat = np.ascontiguousarray(values).reshape(-1)
-    found = cv2.calcHist([flat], [0], None, [256], [0, 256])
-    return found.reshape(-1).astype(np.intp)  # type: ignore[no-any-return]
+    """How often each of the 256 values occurs in an array of bytes."""
+    found = np.empty(256, np.intp)
+    _pixels.counts(np.ascontiguousarray(values), found)
+    return found
 
 
 def looked_up(values: Array, table: Array) -> Array:
     """A new C-ordered array with the entry of the table for each byte; entries are moved, never computed with."""
-    import cv2
-
     result = np.empty(values.shape, table.dtype)
-    carrier = _CARRIERS[table.dtype.itemsize]
-    target = result.view(carrier).reshape(1, -1)
-    source = np.ascontiguousarray(values).reshape(1, -1)
-    settle(target, cv2.LUT(source, table.view(carrier).reshape(1, -1), target))
+    _pixels.lookup(np.ascontiguousarray(values), result.view(np.uint8), _flat(table), table.itemsize)
     return result
+
+
+def _flat(table: Array) -> Array:
+    return np.ascontiguousarray(table).view(np.uint8)
 
 
 def settle(target: Array, written: Array) -> None:

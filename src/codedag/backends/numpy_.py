@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from codedag.backends import _pixels
 from codedag.backends import numpy_calls as samples
 from codedag.backends.bytes_tables import EVERY_BYTE, Array, byte_array, counts, looked_up
 from codedag.backends.reasons import answer, increasing, is_number, left_out, numbers
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.ir.verdict import Verdict
 
-CV2 = "opencv-python-headless>=4.8"
 NUMPY = "numpy>=2.0"
 # The fewest elements at which guard and substitute together gained 1.1 times in bench/substitutions.py.
 LEAST = 2048
@@ -30,7 +30,7 @@ _NO: Any = np._NoValue
 # Sums and means of bytes and masks.
 
 
-@substitutes("numpy.sum", into="cv2", gives=EXACT, needs=CV2, source_needs=NUMPY)
+@substitutes("numpy.sum", into="codedag", gives=EXACT, needs=NUMPY, source_needs=NUMPY)
 def sum(  # noqa: A001 - the source's own name
     a: Any,
     axis: Any = None,
@@ -53,7 +53,7 @@ def _(call: Any) -> Verdict:
     return answer(given or _keepdims(call) or _bytes_or_mask(call.a) or _axes(call))
 
 
-@substitutes("numpy.mean", into="cv2", gives=EXACT, needs=CV2, source_needs=NUMPY)
+@substitutes("numpy.mean", into="codedag", gives=EXACT, needs=NUMPY, source_needs=NUMPY)
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _NO, *, where: Any = _NO) -> Any:
     """The mean of bytes or of a mask as float64: an exact sum, divided once as numpy does."""
     if a.dtype.kind == "b":
@@ -77,12 +77,9 @@ def _(rng: random.Random) -> Call:
     return samples.reduction(rng)
 
 
-def _totals(values: Array, channels: int = 1) -> list[float]:
+def _totals(values: Array, channels: int = 1) -> list[int]:
     """The exact sum of each channel; sums of bytes stay below 2**53."""
-    import cv2
-
-    flat = np.ascontiguousarray(values).reshape(1, -1, channels)
-    return list(cv2.sumElems(flat)[:channels])
+    return list(_pixels.sums(np.ascontiguousarray(values), channels))
 
 
 def _keepdims(call: Any) -> str:
@@ -108,7 +105,7 @@ def _axes(call: Any) -> str:
 # Counting bytes.
 
 
-@substitutes("numpy.bincount", into="cv2", gives=EXACT, needs=CV2, source_needs=NUMPY)
+@substitutes("numpy.bincount", into="codedag", gives=EXACT, needs=NUMPY, source_needs=NUMPY)
 def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Array:
     """How often each number occurs among bytes."""
     found = counts(x)
@@ -139,7 +136,7 @@ def _length(value: Any) -> str:
     return "" if type(value) is int and 0 <= value <= 65536 else "minlength is not a plain number"
 
 
-@substitutes("numpy.unique", into="cv2", gives=EXACT, needs=CV2, source_needs=NUMPY)
+@substitutes("numpy.unique", into="codedag", gives=EXACT, needs=NUMPY, source_needs=NUMPY)
 def unique(
     ar: Any,
     return_index: Any = False,
@@ -176,7 +173,7 @@ def _(rng: random.Random) -> Call:
     return samples.unique(rng)
 
 
-@substitutes("numpy.histogram", into="cv2", gives=EXACT, needs=CV2, source_needs=NUMPY)
+@substitutes("numpy.histogram", into="codedag", gives=EXACT, needs=NUMPY, source_needs=NUMPY)
 def histogram(
     a: Any,
     bins: Any = 10,
@@ -219,7 +216,7 @@ def _(rng: random.Random) -> Call:
 # Order statistics of bytes.
 
 
-@substitutes("numpy.median", into="cv2", gives=EXACT, needs=CV2, source_needs=NUMPY)
+@substitutes("numpy.median", into="codedag", gives=EXACT, needs=NUMPY, source_needs=NUMPY)
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False, keepdims: Any = False) -> Any:
     """The median of all bytes, from their counts."""
     low, high = _at(counts(a), np.array([(a.size - 1) // 2, a.size // 2]))
@@ -241,7 +238,7 @@ def _(rng: random.Random) -> Call:
     return samples.median(rng)
 
 
-@substitutes("numpy.percentile", into="cv2", gives=EXACT, needs=CV2, source_needs=NUMPY)
+@substitutes("numpy.percentile", into="codedag", gives=EXACT, needs=NUMPY, source_needs=NUMPY)
 def percentile(
     a: Any,
     q: Any,
@@ -257,7 +254,7 @@ def percentile(
     return _quantiles(a, np.true_divide(q, 100))
 
 
-@substitutes("numpy.quantile", into="cv2", gives=EXACT, needs=CV2, source_needs=NUMPY)
+@substitutes("numpy.quantile", into="codedag", gives=EXACT, needs=NUMPY, source_needs=NUMPY)
 def quantile(
     a: Any,
     q: Any,
@@ -333,7 +330,7 @@ def _(rng: random.Random) -> Call:
 # Functions of one byte.
 
 
-@substitutes("numpy.isin", into="cv2", gives=EXACT, needs=CV2, source_needs=NUMPY)
+@substitutes("numpy.isin", into="codedag", gives=EXACT, needs=NUMPY, source_needs=NUMPY)
 def isin(
     element: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False, *, kind: Any = None
 ) -> Array:
@@ -361,7 +358,7 @@ def _(rng: random.Random) -> Call:
     return samples.isin(rng)
 
 
-@substitutes("numpy.interp", into="cv2", gives=EXACT, needs=CV2, source_needs=NUMPY)
+@substitutes("numpy.interp", into="codedag", gives=EXACT, needs=NUMPY, source_needs=NUMPY)
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Array:
     """Bytes through a piecewise linear function, by table."""
     return looked_up(x, np.interp(EVERY_BYTE, xp, fp, left, right))
@@ -386,7 +383,7 @@ def _(rng: random.Random) -> Call:
     return samples.interp(rng)
 
 
-@substitutes("numpy.digitize", into="cv2", gives=EXACT, needs=CV2, source_needs=NUMPY)
+@substitutes("numpy.digitize", into="codedag", gives=EXACT, needs=NUMPY, source_needs=NUMPY)
 def digitize(x: Any, bins: Any, right: Any = False) -> Array:
     """The bin of each byte, by table."""
     return looked_up(x, np.digitize(EVERY_BYTE, bins, right))

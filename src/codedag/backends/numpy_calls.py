@@ -75,7 +75,8 @@ def histogram(rng: random.Random) -> Call:
     if rng.random() < 0.5:
         usual = ((0, 256), (0, 255), [0, 100], (3.5, 77.25), (-10, 500))
         values["range"] = weighted(rng, usual, ((5, 5), (9, 2), None, (0,), (0, float("nan"))))
-    maybe(rng, values, 0.15, "density", (True, False, None, 1))
+    whole = type(values.get("bins", 10)) is int and "range" not in values  # else there may be nothing to divide by
+    maybe(rng, values, 0.15, "density", (True, False, None, 1) if whole else (False, None, 1))
     maybe(rng, values, 0.03, "weights", ([1.0], None))
     return spread(rng, ("a", "bins", "range", "density", "weights"), values)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from typing import Any
 
@@ -156,3 +157,21 @@ def fromarray(rng: random.Random) -> Call:
     }
     maybe(rng, values, 0.1, "mode", (None, "RGB", "HSV", "nonsense"))
     return spread(rng, ("obj", "mode"), values)
+
+
+@functools.lru_cache(maxsize=4096)
+def _blur_filter(name: str, *radius: Any) -> Any:
+    """A filter, the same object for the same radius: two of them cannot be compared."""
+    from PIL import ImageFilter
+
+    return getattr(ImageFilter, name)(*radius)
+
+
+def blur(rng: random.Random) -> Call:
+    """A call of Image.filter, mostly with a blur."""
+    from PIL import ImageFilter
+
+    radius = weighted(rng, (1, 2, 0.5, 3.7, rng.random() * 9 + 0.1, (1.5, 2.5)), (0, (0, 3), 60))
+    usual = (_blur_filter("GaussianBlur", radius), _blur_filter("GaussianBlur"), _blur_filter("BoxBlur", radius))
+    odd = (ImageFilter.SHARPEN, _blur_filter("MedianFilter", 3), None, 5, ImageFilter.GaussianBlur)
+    return Call((image(rng), weighted(rng, usual, odd)))

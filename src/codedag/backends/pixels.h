@@ -36,8 +36,13 @@ PyObject *pixels_places(PyObject *module, PyObject *args);
 PyObject *pixels_hues(PyObject *module, PyObject *args);
 PyObject *pixels_scale(PyObject *module, PyObject *args);
 PyObject *pixels_divide(PyObject *module, PyObject *args);
+PyObject *pixels_blur(PyObject *module, PyObject *args);
+PyObject *pixels_counts(PyObject *module, PyObject *args);
+PyObject *pixels_sums(PyObject *module, PyObject *args);
+PyObject *pixels_lookup(PyObject *module, PyObject *args);
 PyObject *pixels_distances(PyObject *module, PyObject *args);
 
+void pixels_turn_by(int method, const uint8_t *from, uint8_t *into, int width, int height, int step);
 int pixels_view(PyObject *object, Py_buffer *view, int writable, Py_ssize_t least);
 
 #endif

@@ -130,7 +130,7 @@ static void turn_all(const Turn *t) {
 }
 
 /* The methods by Pillow's numbers. */
-static void turn_by(int method, const uint8_t *from, uint8_t *into, int width, int height, int step) {
+void pixels_turn_by(int method, const uint8_t *from, uint8_t *into, int width, int height, int step) {
     Turn t = {from, into, width, height, step, method == 2 || method == 6, method == 4 || method == 6};
     size_t stride = (size_t)width * step;
     if (method == 0 || method == 3) {
@@ -165,7 +165,7 @@ PyObject *pixels_turn(PyObject *module, PyObject *args) {
         PyBuffer_Release(&in);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS turn_by(method, in.buf, out.buf, width, height, step);
+    Py_BEGIN_ALLOW_THREADS pixels_turn_by(method, in.buf, out.buf, width, height, step);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&in);
     PyBuffer_Release(&out);

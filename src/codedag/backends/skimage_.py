@@ -24,7 +24,7 @@ _CROSS = np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0]], bool)
 # Intensities of bytes, by table.
 
 
-@substitutes("skimage.exposure.rescale_intensity", into="cv2", gives=EXACT, needs=CV2, source_needs=SKIMAGE)
+@substitutes("skimage.exposure.rescale_intensity", into="codedag", gives=EXACT, needs=SKIMAGE, source_needs=SKIMAGE)
 def rescale_intensity(image: Any, in_range: Any = "image", out_range: Any = "dtype") -> Array:
     """The image stretched from one range to another: skimage's own result for each byte."""
     if in_range == "image":
@@ -56,9 +56,9 @@ def _(rng: random.Random) -> Call:
     return skimage_calls.rescale(rng)
 
 
-@substitutes("skimage.exposure.adjust_gamma", into="cv2", gives=EXACT, needs=CV2, source_needs=SKIMAGE)
+@substitutes("skimage.exposure.adjust_gamma", into="codedag", gives=EXACT, needs=SKIMAGE, source_needs=SKIMAGE)
 def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Array:
-    """The image through a power curve: skimage's own table, looked up by cv2."""
+    """The image through a power curve: skimage's own table."""
     return looked_up(image, adjust_gamma.original()(EVERY_BYTE, gamma, gain))
 
 
@@ -74,7 +74,7 @@ def _(rng: random.Random) -> Call:
     return skimage_calls.gamma(rng)
 
 
-@substitutes("skimage.exposure.equalize_hist", into="cv2", gives=EXACT, needs=CV2, source_needs=SKIMAGE)
+@substitutes("skimage.exposure.equalize_hist", into="codedag", gives=EXACT, needs=SKIMAGE, source_needs=SKIMAGE)
 def equalize_hist(image: Any, nbins: Any = 256, mask: Any = None) -> Array:
     """The image with evenly spread intensities: one table from the counts of its bytes."""
     found, centres = _histogram(image)
@@ -94,7 +94,7 @@ def _(rng: random.Random) -> Call:
     return skimage_calls.equalize(rng)
 
 
-@substitutes("skimage.filters.threshold_otsu", into="cv2", gives=EXACT, needs=CV2, source_needs=SKIMAGE)
+@substitutes("skimage.filters.threshold_otsu", into="codedag", gives=EXACT, needs=SKIMAGE, source_needs=SKIMAGE)
 def threshold_otsu(image: Any = None, nbins: Any = 256, *, hist: Any = None) -> Any:
     """Otsu's threshold: skimage's own search in the counts of the image's bytes."""
     found, centres = _histogram(image)

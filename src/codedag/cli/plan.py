@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,7 +102,7 @@ def _sources(directory: RunDirectory) -> list[Source]:
 @contextmanager
 def _bar(budget: float, quiet: bool) -> Iterator[Progress | None]:
     """A progress bar on stderr if the search may take long."""
-    if quiet or budget < PATIENCE_SECONDS:
+    if quiet or budget < PATIENCE_SECONDS or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console

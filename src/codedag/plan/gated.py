@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import heapq
 from array import array
+from bisect import insort
 from dataclasses import dataclass
 from math import inf
 
 from codedag.plan.problem import Problem, ints
 
 #: How many of the next ops of a PU may have their inputs fetched; 0 = one op of the whole plan at a time.
-WINDOWS = (1 << 30, 8, 2, 1, 0)
+WINDOWS = (1 << 30, 4, 1, 0)
+#: How many waiting copies of a lane are looked at for one that fits.
+LOOKED_AT = 16
 
 
 @dataclass(slots=True)
@@ -91,9 +94,12 @@ class Gated:
             self.turns.setdefault(group[self.place[op]], []).append(op)
         self.head = dict.fromkeys(self.turns, 0)
         self.busy: set[tuple[str, int]] = set()
-        self.waiting: dict[int, list[_Copy]] = {}
-        for copy in sorted(self.copies.values(), key=lambda one: (one.wanted, one.op, one.dst)):
-            self.waiting.setdefault(lane[copy.src * k + copy.dst], []).append(copy)
+        # Copies whose value is there wait at their lane, the most wanted first; the others wait for their value.
+        self.waiting: dict[int, list[tuple[int, int, int]]] = {}
+        self.awaited: dict[int, list[_Copy]] = {}
+        for copy in self.copies.values():
+            self.waiting.setdefault(lane[copy.src * k + copy.dst], [])
+            self.awaited.setdefault(copy.op * k + copy.src, []).append(copy)
         self.next = 0
 
     def run(self) -> Times | None:
@@ -112,6 +118,9 @@ class Gated:
         """Ends an op (src -1) or a copy, and frees what nobody reads any more; 1 if an op ended."""
         k, self.running = self.problem.k, self.running - 1
         self.present.add(op * k + pu)
+        for copy in self.awaited.pop(op * k + pu, ()):
+            lane = self.problem.links.lane[copy.src * k + copy.dst]
+            insort(self.waiting[lane], (copy.wanted, copy.op, copy.dst))
         if src >= 0:
             self.busy.discard(("lane", self.problem.links.lane[src * k + pu]))
             self._read(op, src)
@@ -170,31 +179,29 @@ class Gated:
         self.used[pu] += nbytes
         self.peak[pu] = max(self.peak[pu], self.used[pu])
 
-    def _copy_some(self, lane: int, copies: list[_Copy]) -> bool:
-        k = self.problem.k
-        for at, copy in enumerate(copies):
-            if not self._soon(copy):
+    def _copy_some(self, lane: int, copies: list[tuple[int, int, int]]) -> bool:
+        for at, (wanted, op, dst) in enumerate(copies[:LOOKED_AT]):
+            nbytes = self.edges.nbytes[op]
+            if self.used[dst] + nbytes > self.capacity[dst] or not self._soon(wanted):
                 continue
-            nbytes = self.edges.nbytes[copy.op]
-            if copy.op * k + copy.src in self.present and self.used[copy.dst] + nbytes <= self.capacity[copy.dst]:
-                del copies[at]
-                end = self.now + self.problem.copy_seconds(self.problem.rows[copy.op], copy.src, copy.dst)
-                self._use(copy.dst, nbytes)
-                self.busy.add(("lane", lane))
-                self.running += 1
-                self.done.append((copy.op, copy.src, copy.dst, self.now, end))
-                heapq.heappush(self.events, (end, copy.op, copy.dst, copy.src))
-                return True
+            del copies[at]
+            src = self.copies[op * self.problem.k + dst].src
+            end = self.now + self.problem.copy_seconds(self.problem.rows[op], src, dst)
+            self._use(dst, nbytes)
+            self.busy.add(("lane", lane))
+            self.running += 1
+            self.done.append((op, src, dst, self.now, end))
+            heapq.heappush(self.events, (end, op, dst, src))
+            return True
         return False
 
-    def _soon(self, copy: _Copy) -> bool:
+    def _soon(self, wanted: int) -> bool:
         """Whether the first reader of a copy is among the next ops of its PU."""
         if self.window == 0:
-            return copy.wanted == self.next and not any(kind == "turn" for kind, _ in self.busy)
-        reader = self.order[copy.wanted]
-        turn = self.problem.links.group[self.place[reader]]
+            return wanted == self.next and not any(kind == "turn" for kind, _ in self.busy)
+        turn = self.problem.links.group[self.place[self.order[wanted]]]
         ahead = self.head[turn] + min(self.window, len(self.turns[turn]))
-        return ahead >= len(self.turns[turn]) or copy.wanted < self.position[self.turns[turn][ahead]]
+        return ahead >= len(self.turns[turn]) or wanted < self.position[self.turns[turn][ahead]]
 
 
 class _Edges:

@@ -18,7 +18,9 @@ from codedag.plan.solution import Timetable
 from codedag.plan.strategies import Candidate, Context, candidates
 
 #: How many of the best candidates are tried with waiting, and how many ops the search that waits looks at per second.
-TRIED = 12
+TRIED = 8
+#: How long candidates are tried with waiting once there is one that fits, beyond the budget.
+PATIENCE_SECONDS = 2.0
 OPS_PER_SECOND = 60_000
 
 
@@ -35,8 +37,12 @@ def within_memory(context: Context, found: Found, budget: float, seed: int) -> F
     best = _as_early_as_possible(context, found)
     edges = edges_of(problem)
     waiting = _Waiting(context, edges, best.makespan if best else inf)
+    deadline = time.monotonic() + budget + PATIENCE_SECONDS
     for candidate in _candidates(context, edges, found):
         waiting.offer(candidate)
+        if time.monotonic() > deadline and (best or waiting.best):
+            found.truncated = True
+            break
     if problem.n <= 3000:
         waiting.improve(budget, seed)
     if waiting.best is not None and waiting.times is not None:
@@ -189,6 +195,7 @@ def _candidates(context: Context, edges: _Edges, found: Found) -> Iterator[Candi
     order = frugal_order(context.problem, edges)
     for place, name in list(placements.items())[: TRIED if context.problem.n <= 5000 else 3]:
         yield Candidate(f"{name}, frugal order", place, order, 0)
+    yield Candidate("packed", packed(context.problem, edges, order), order, 0)
     for place, name in _spread(context):
         yield Candidate(f"{name}, frugal order", place, order, 0)
 
@@ -204,6 +211,40 @@ def _spread(context: Context) -> Iterator[tuple[bytes, str]]:
         ).tobytes(),
         "roomiest",
     )
+
+
+def packed(problem: Problem, edges: _Edges, order: bytes) -> bytes:
+    """A placement that spreads what is alive over all memories: each op goes where it is cheapest and still fits."""
+    k, place = problem.k, array("i", bytes(4 * problem.n))
+    left = [len(edges.readers(op)) for op in range(problem.n)]
+    used, on = [0] * k, [set[int]() for _ in range(problem.n)]
+    for op in ints(order):
+        pu = min(range(k), key=lambda one: _packing(problem, edges, op, one, used, on))
+        place[op] = pu
+        for one in (op, *edges.flow(op)):
+            if pu not in on[one]:
+                on[one].add(pu)
+                used[pu] += edges.nbytes[one]
+        for one in edges.flow(op):
+            left[one] -= 1
+        for one in (op, *edges.flow(op)):
+            if not left[one]:
+                for where in on[one]:
+                    used[where] -= edges.nbytes[one]
+                on[one].clear()
+    return place.tobytes()
+
+
+def _packing(
+    problem: Problem, edges: _Edges, op: int, pu: int, used: list[int], on: list[set[int]]
+) -> tuple[float, float, int]:
+    """How much an op would exceed a memory, and what it would cost there."""
+    seconds = problem.seconds[problem.rows[op] * problem.k + pu]
+    far = [one for one in edges.flow(op) if pu not in on[one]]
+    need = used[pu] + edges.nbytes[op] + edges.scratch(op, pu) + sum(edges.nbytes[one] for one in far)
+    copies = sum(min(problem.copy_seconds(problem.rows[one], src, pu) for src in on[one]) for one in far if on[one])
+    over = max(0, need - problem.machine.pus[pu].memory_nbytes) if seconds + copies < inf else inf
+    return over, seconds + copies, pu
 
 
 def frugal_order(problem: Problem, edges: _Edges) -> bytes:

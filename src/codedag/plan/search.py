@@ -21,6 +21,8 @@ from codedag.plan.strategies import SMALL, Candidate, Context, candidates, cooke
 #: Steps of the simulator per second, times (PUs + 4); measured are 1.6 to 5 times that (bench/planner.py), so that a
 #: machine must be busy before the clock ends a search.
 STEPS_PER_SECOND = 180e6
+#: The steps of a budget take about half of it on an idle machine; the clock ends the search after this many budgets.
+LATE = 3.0
 #: The first annealing is this part of a second; each later one is as long as all before it.
 FIRST_STAGE_SECONDS = 1 / 64
 #: Above this size a step of annealing is too small a part of the plan to matter.
@@ -64,9 +66,10 @@ class Clock:
     deadline: float = 0.0
 
     @classmethod
-    def of(cls, problem: Problem, seconds: float) -> Clock:
-        """The clock of a budget for an instance."""
-        return cls(seconds * steps_per_second(problem), time.monotonic() + seconds)
+    def of(cls, problem: Problem, seconds: float, *, timed: bool = True) -> Clock:
+        """The clock of a budget for an instance; on a busy machine the steps may take up to LATE times the budget."""
+        deadline = time.monotonic() + LATE * seconds if timed else 0.0
+        return cls(seconds * steps_per_second(problem), deadline)
 
     @property
     def late(self) -> bool:
@@ -83,10 +86,11 @@ Progress = Callable[[float], None]
 
 
 def search(
-    context: Context, budget: float, seed: int = 0, progress: Progress | None = None, *, solver: bool = True
-) -> Found | None:
+    context: Context, budget: float, seed: int = 0, progress: Progress | None = None, *, solver: bool = True,
+    timed: bool = True,
+) -> Found | None:  # fmt: skip
     """The best plan within the budget, or None if no strategy gives a plan that can run."""
-    clock = Clock.of(context.problem, budget)
+    clock = Clock.of(context.problem, budget, timed=timed)
     first = candidates(context)
     best = next(first, None)
     if best is None:

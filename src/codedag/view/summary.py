@@ -41,9 +41,10 @@ def _gain(report: Report, since_switch: tuple[float, float, float] | None) -> st
 def _equality(report: Report) -> str:
     verdict = report.verdict
     if verdict.mismatches:
+        before = f"; {verdict.unverified} results had been used unchecked before" if verdict.unverified else ""
         return (
             f"results: {verdict.mismatches} of {verdict.checked} checked calls DIFFERED; "
-            "the original's results were used and the change was taken back"
+            f"the original's results were used and the change was taken back{before}"
         )
     if not verdict.identical:
         return f"results within tolerance: {verdict.checked} of {verdict.checked} checked calls ({verdict.how})"

@@ -21,7 +21,7 @@ from codedag.plan.strategies import Context
 @pytest.fixture(autouse=True)
 def no_clock(monkeypatch):
     """Budgets are counted in steps only: a busy machine must not decide a test."""
-    monkeypatch.setattr(Clock, "of", classmethod(lambda cls, problem, s: cls(s * steps_per_second(problem), 0.0)))
+    monkeypatch.setattr(Clock, "of", classmethod(lambda cls, problem, s, **_: cls(s * steps_per_second(problem), 0.0)))
 
 
 def found(made, budget, seed=0):

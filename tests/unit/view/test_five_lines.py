@@ -57,3 +57,8 @@ def test_of_many_changes_those_that_bring_most_are_named():
 def test_short_names():
     assert short("a > b > c > d -> k") == "a > b > c > d -> k"
     assert short("9 calls of a > b > c > d > e") == "9 calls of a > ... > e"
+
+
+def test_a_late_difference_says_how_many_results_were_used_unchecked():
+    wrong = Proof(identical=False, checked=16, mismatches=1, how="side by side", unverified=40)
+    assert five_lines(_report(verdict=wrong), None, "/run")[1].endswith("; 40 results had been used unchecked before")
