@@ -133,8 +133,13 @@ class Cover:
             return self._user_operator(item, name, values)
         if not isinstance(known, Known):
             item.give_up(known.reason if isinstance(known, No) else name, check)
+        if known.one_at_a_time:
+            item.give_up(f"{name} changes settings of the whole process while it runs", check)
         if known.effect is Effect.DRAWS:
             generator = known.generator(values[0]) if known.generator is not None else None
+            # what only its own draws write is written in their order: a pipeline of transforms that keeps parameters
+            if known.writes and generator is not values[0] and not self._is_own(check, known, values, holders):
+                item.give_up(f"{name} writes into something that others may hold", check)
             item.draw(generator, name, check)
             if type(values[0]) in (types.MethodType, types.BuiltinMethodType) and not known.writes:
                 self._draws[check] = (values[0], generator, name)
