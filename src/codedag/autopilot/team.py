@@ -160,7 +160,7 @@ class Team:
         if pilot.observe_only or pilot.plan is not None or not self.crew.hear():
             return
         self._take_back_what_disappoints()
-        pilot.later(partial(find, ""))  # loads the registry here, once, and not in every worker that plans
+        pilot.later(_load_registry)  # here, once, and not in every worker that plans
         have = self._adopted | {(a.kind, a.path, tuple(a.sites)) for a in pilot.applied}
         moves = [move for move in self.crew.proven() if move.kind in SHARED and move.key not in have]
         settled = [function for function in self.crew.settled() if function not in pilot.watches]
@@ -180,3 +180,7 @@ class Team:
             wrong = [share for share in stopped if share.mismatches]
             if applied.trial.active and (wrong or 2 * len(stopped) > len(every)):
                 applied.trial.stop((wrong or stopped)[0].reason)
+
+
+def _load_registry() -> None:
+    find("")
