@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from functools import partial
@@ -15,7 +16,6 @@ from codedag.autopilot.workers import FIRST_WORD, Crew
 from codedag.backends.registry import find
 from codedag.instrument import sites as site_module
 from codedag.instrument.guard import attempt
-from codedag.migrate.memory import budget
 from codedag.trace.gathered import Gathered
 from codedag.trace.records import join
 
@@ -79,7 +79,7 @@ class Team:
     def _share_memory(self) -> None:
         """Workers do not know of each other: each may keep as much as lets many of them stay below the budget."""
         memory = self.pilot.memory
-        whole = budget() if memory.most_nbytes is None else memory.most_nbytes
+        whole = _free_nbytes() // 4 if memory.most_nbytes is None else memory.most_nbytes
         memory.most_nbytes = memory.nbytes + max(whole - memory.nbytes, 0) // WORKERS
 
     def end_worker(self) -> None:
@@ -160,7 +160,7 @@ class Team:
         if pilot.observe_only or pilot.plan is not None or not self.crew.hear():
             return
         self._take_back_what_disappoints()
-        pilot.later(_load_registry)  # loads the registry here, once, and not in every worker that plans
+        pilot.later(_load_registry)  # here, once, and not in every worker that plans
         have = self._adopted | {(a.kind, a.path, tuple(a.sites)) for a in pilot.applied}
         moves = [move for move in self.crew.proven() if move.kind in SHARED and move.key not in have]
         settled = [function for function in self.crew.settled() if function not in pilot.watches]
@@ -184,3 +184,11 @@ class Team:
 
 def _load_registry() -> None:
     find("")
+
+
+def _free_nbytes() -> int:
+    """The memory that is free, without loading a library in every worker; 0 where the system does not say."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return 0
