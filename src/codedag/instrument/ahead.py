@@ -134,6 +134,8 @@ class _Body:
 def _unusual(node: Any) -> str:
     if isinstance(node, ast.ExceptHandler) and _catches_everything(node.type):
         return "it catches every exception"
+    if isinstance(node, ast.Try) and any(_leaves(part) for part in node.finalbody):
+        return "it catches every exception by leaving a `finally`"
     if isinstance(node, ast.Yield | ast.YieldFrom | ast.Await | ast.AsyncFor | ast.AsyncWith):
         return "it is a generator or waits for others"
     if isinstance(node, ast.withitem) and not isinstance(node.context_expr, ast.Call):
@@ -148,6 +150,10 @@ def _catches_everything(kind: ast.expr | None) -> bool:
         return True
     kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
     return any(not isinstance(each, ast.Name) or each.id == "BaseException" for each in kinds if not _is_dotted(each))
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    return any(isinstance(node, ast.Return | ast.Break | ast.Continue) for node in _own_nodes(statement))
 
 
 def _is_dotted(kind: ast.expr) -> bool:

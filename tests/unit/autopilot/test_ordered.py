@@ -197,6 +197,7 @@ def test_in_place_work_on_what_the_item_alone_holds(ran):
         ("self.count += 1", "self.count"),
         ("global total; total = i", "total"),
         ("\n            try: x = i\n            except: x = 0", "catches"),
+        ("\n            try: x = i\n            finally: return 3", "finally"),
         ("import json", "imports"),
         ("del self.images[0]", "deletes"),
         ("x = f'{random.random()}'", "random.random"),
