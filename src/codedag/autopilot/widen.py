@@ -25,7 +25,7 @@ from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.later import Watch
 from codedag.migrate.memory import Memory
-from codedag.migrate.trial import Trial
+from codedag.migrate.trial import SLOWER, Trial
 
 if TYPE_CHECKING:
     from codedag.autopilot.ordered import Batch
@@ -168,6 +168,10 @@ class Widen:
         verdict = attempt(same, data, ahead)
         verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
         lane.trial.record(plain / len(data), seconds / len(data), verdict)
+        if (
+            lane.trial.checked >= UNSURE and lane.trial.gain() < SLOWER
+        ):  # a batch is a long time: noise is not waited for
+            lane.trial.stop(f"not faster here: {lane.trial.gain():.2f}x over {lane.trial.checked} interleaved batches")
         if not lane.trial.active:
             lane.declined = lane.trial.reason
             lane.tried += 1

@@ -48,7 +48,7 @@ class Trial:
     def due(self) -> bool:
         """Whether this call is checked: the first ones all, later ones at random distances, never in step with data."""
         self.calls += 1
-        if self.calls <= self.first:
+        if self.calls <= self.first or self._is_open():
             return True
         if self._due == 0:
             # the distance grows with every check that found nothing, so that checking costs less and less
@@ -58,6 +58,10 @@ class Trial:
             return False
         self._due = 0
         return True
+
+    def _is_open(self) -> bool:
+        """Whether there is no gain yet and no decision: then every call is checked, and soon there is one."""
+        return self.calls <= NOISY and not self.patient and bool(self.pairs) and self.gain() < SLOWER
 
     def decline(self, reason: str, lasting: bool = True) -> None:
         """Counts a call that ran as written, and why; a change that almost never gets its call is taken back."""
