@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import report_runs
 from browser import CHROMIUM, Browser
-from plan_instances import Ambiguous, as_files, changed, instance, peaks, plan_of, times
+from page_instances import Ambiguous, as_files, changed, instance, peaks, plan_of, times
 
 from codedag.ir import Event, Events, Graph, Lane, RunDirectory, save
 from codedag.plan.decide import make_plan

@@ -77,7 +77,9 @@ def test_tensors_and_pictures_come_back():
 
 
 @pytest.mark.parametrize(
-    "value", [object(), np.array([None]), open, {1, 2}, [lambda: 0], np.zeros(2, "i4,f8")], ids=repr
+    "value",
+    [object(), np.array([None]), open, {1, 2}, [lambda: 0], np.zeros(2, "i4,f8")],
+    ids=["object", "objects", "function", "set", "lambda", "records"],
 )
 def test_what_is_not_plain_is_refused(value):
     with pytest.raises(NotPlain):
