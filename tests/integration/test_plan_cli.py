@@ -14,7 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "plan"))
 
-from page_instances import instance, random_instance
+from plan_instances import instance, random_instance
 from plan_judge import judge
 
 from codedag.ir import load
