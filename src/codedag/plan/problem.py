@@ -44,7 +44,7 @@ class Problem:
     def __init__(self, graph: Graph, costs: CostTable | CostColumns, machine: Machine) -> None:
         columns = costs if isinstance(costs, CostColumns) else CostColumns.of(costs)
         graph.topological_rows()  # a cycle is named here
-        self.graph, self.machine, self.variants = graph, machine, columns.variants
+        self.graph, self.machine, self.variants, self.saved = graph, machine, columns.variants, columns.saved
         self.pus = [pu.name for pu in machine.pus]
         self.n, self.k = len(graph), len(self.pus)
         self._need_pus(columns)

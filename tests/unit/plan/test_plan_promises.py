@@ -171,3 +171,18 @@ def test_segments_and_front_are_in_the_plan():
     assert times == sorted(times)
     assert peaks == sorted(peaks, reverse=True)
     assert len(set(peaks)) == len(peaks)
+
+
+def test_the_baseline_is_the_program_as_written_also_where_a_better_variant_is_in_the_same_place():
+    from codedag.ir import Alternative, CostRow, CostTable, Graph, Machine, Op, Pu
+    from codedag.plan.decide import make_plan
+
+    graph = Graph.build([Op(n, "library.f", "call", "x.py", 1, "f", 1, 1.0, 1.0, 0) for n in (0, 1)])
+    slow = Alternative(variant="original", seconds=3.0, status="ok")
+    rows = [
+        CostRow(op=0, pu="cpu", variant="cv2", seconds=1.0, status="ok", alternatives=[slow]),
+        CostRow(op=1, pu="cpu", variant="original", seconds=2.0, status="ok"),
+    ]
+    machine = Machine(pus=[Pu(name="cpu", memory_nbytes=1, launch_seconds=0.0)])
+    plan = make_plan(graph, CostTable(pus=["cpu"], rows=rows), machine, budget=0.0)
+    assert (plan.makespan_seconds, plan.baseline_seconds) == (3.0, 5.0)
