@@ -184,12 +184,15 @@ def _written(node: Any, local: set[str], entered: Collection[str]) -> tuple[int,
         target = node.targets[0].value  # type: ignore[attr-defined]
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         target = node.func.value
+    elif isinstance(node, ast.For | ast.comprehension):
+        target = node.iter  # what a loop runs over is used up by it
     number = getattr(node, "cd_site", -1)
     while isinstance(target, ast.Call) and _gives_itself(target.func):
         target = target.func.value  # type: ignore[attr-defined]
     if isinstance(target, ast.Name) and target.id in local:
         return number, 3 if target.id in entered else 2
-    return number, 1 if isinstance(target, ast.Call) and isinstance(node, ast.Call) else 0
+    is_made_here = isinstance(target, ast.Call) and isinstance(node, ast.Call | ast.For | ast.comprehension)
+    return number, 1 if is_made_here else 0
 
 
 def _gives_itself(function: Any) -> bool:

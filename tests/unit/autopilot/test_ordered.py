@@ -183,6 +183,11 @@ def test_in_place_work_on_what_the_item_alone_holds(ran):
                 found = []
                 for k in range(3):
                     found.append(k * i)
+                total = 0
+                for place, one in enumerate(found):
+                    total += one - place
+                found.append(total)
+                found += [a * b for a, b in zip(found, range(3))]
                 counts = {}
                 counts["a"] = len(found)
                 return image, found, counts
