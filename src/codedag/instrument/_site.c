@@ -178,12 +178,15 @@ static void recorder_failed(void) {
     Py_XDECREF(type); Py_XDECREF(value); Py_XDECREF(trace);
 }
 
+static void hide_our_frames(void);
+
 static PyObject *unless_interrupted(Thread *t, PyObject *result) {
     PyObject **interrupt = t->interrupt;
     if (!interrupt[0]) return result;
     Py_XDECREF(result);
     PyErr_Restore(interrupt[0], interrupt[1], interrupt[2]);
     interrupt[0] = interrupt[1] = interrupt[2] = NULL;
+    hide_our_frames(); /* the handler ran while our code did, which is nobody's business */
     return NULL;
 }
 
