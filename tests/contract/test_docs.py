@@ -1,7 +1,7 @@
 """The pages say what is so: every block of code is run or checked, every option is there, every link leads somewhere.
 
-What is in a page, in the order in which it is tried, all in one folder with small files that pages may name (`train.py`,
-`RUN`, `plan.json`, ...):
+What is in a page, in the order in which it is tried, all in one folder with small files that pages may name
+(`train.py`, `RUN`, `plan.json`, ...):
 
 * a Python block with a title is a file of that name;
 * commands are run one after the other, if their command is quick, and are parsed by the command line in any case;
