@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -26,13 +27,17 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
+import codedag
+from codedag.backends.registry import all_substitutions
 from codedag.cli.main import cli
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
+WRITTEN = ("docs/reference/", "docs/adr/index.md")  # by scripts/write_reference.py, when the site is built
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("**/*.md")])
-NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+NAMES = [name for page in PAGES if not (name := page.relative_to(ROOT).as_posix()).startswith(WRITTEN)]
 
 SLOW = ("README.zh-CN.md", "docs/profiling.md", "docs/howto/")
 QUICK = {"run", "trace", "view", "plan", "explain", "runs", "doctor", "cache"}
@@ -206,11 +211,17 @@ def _anchors(text: str) -> set[str]:
     return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title.lower())).strip("-") for title in titles}
 
 
+def _links(text: str) -> list[tuple[str, str]]:
+    """Links to other pages and their anchors."""
+    bare = re.sub(r"`[^`\n]*`", "", FENCED.sub("", text))
+    return re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)", bare)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_links_lead_somewhere(name, reference):
     page = ROOT / name
-    text = re.sub(r"`[^`\n]*`", "", FENCED.sub("", page.read_text(encoding="utf-8")))
-    for target, anchor in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)", text):
+    text = page.read_text(encoding="utf-8")
+    for target, anchor in _links(text):
         path = (page.parent / target).resolve() if target else page
         body = reference.get(path)
         assert path.exists() or body is not None, f"{name}: {target}"
@@ -328,7 +339,57 @@ def _cost(run: Path) -> None:
     (run / "machine.json").write_text(json.dumps(machine))
 
 
+# -- the pages that are written from the code ------------------------------------------------------------------------
+
+
 @pytest.fixture(scope="module")
 def reference() -> dict[Path, str]:
-    """The pages that are written from the code when the site is built."""
-    return {}
+    """The pages that are written from the code when the site is built, by place."""
+    return runpy.run_path(str(ROOT / "scripts" / "write_reference.py"))["pages"]()
+
+
+def test_the_reference_has_every_command_and_option(reference):
+    page = reference[DOCS / "reference" / "commands.md"]
+    sections = dict(part.split("\n", 1) for part in page.split("\n## ")[1:])
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command.help.split("\n")[0].split(":")[0] in sections[f"codedag {name}"]
+        options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
+        assert [o.opts for o in options if not any(f"{word}" in sections[f"codedag {name}"] for word in o.opts)] == []
+
+
+def test_the_reference_has_every_public_name_with_its_docstring(reference):
+    page = reference[DOCS / "reference" / "names.md"]
+    names = [name for name in codedag.__all__ if not name.startswith("__")]
+    assert [name for name in names if f"\n### codedag.{name}\n\n```text\n{name}(" not in page] == []
+    assert not re.search(r"```\n\n\n+(#|\Z)", page), "a public name says nothing of itself"
+
+
+def test_the_reference_counts_the_substitutions_of_the_registry(reference):
+    page = reference[DOCS / "reference" / "libraries.md"]
+    rows = re.findall(r"^\| \[\w+\][^|]*\|(.*)\|[^|]*\|$", page, re.M)
+    assert sum(int(cell) for row in rows for cell in row.split("|") if cell.strip()) == len(all_substitutions())
+
+
+def test_links_of_the_reference_lead_somewhere(reference):
+    for page, text in reference.items():
+        for target, anchor in _links(text):
+            path = (page.parent / target).resolve()
+            assert path.is_file(), f"{page.name}: {target}"
+            assert not anchor or anchor in _anchors(path.read_text(encoding="utf-8")), f"{page.name}: {target}#{anchor}"
+
+
+def _navigation(entry: object) -> list[str]:
+    if isinstance(entry, str):
+        return [entry]
+    children = entry.values() if isinstance(entry, dict) else entry
+    return [page for child in children for page in _navigation(child)]
+
+
+def test_the_site_leads_to_every_page(reference):
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    shown = _navigation(site["nav"])
+    written = {page.relative_to(DOCS).as_posix() for page in reference}
+    pages = {name.removeprefix("docs/") for name in NAMES if name.startswith("docs/") and "/adr/" not in name}
+    assert sorted(shown) == sorted(pages | written)
