@@ -58,7 +58,7 @@ bench-peers: setup
 	$(BIN)/python bench/peers.py --setup
 	$(BIN)/python bench/peers.py
 
-# The site of docs/, in build/site: open build/site/index.html
+# The site of docs/: open build/site/index.html, or serve it, which its search needs (python -m http.server -d build/site)
 docs: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[docs]'
 	$(BIN)/python scripts/write_reference.py
