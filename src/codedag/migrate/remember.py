@@ -309,7 +309,7 @@ def copied(value: Any) -> Any:
     if type(value) in _ATOMS:
         return value
     if numpy is not None and type(value) is numpy.ndarray:
-        return None if value.dtype.hasobject else value.copy("K")
+        return None if value.dtype.hasobject else _array(value)
     if torch is not None and type(value) is torch.Tensor:
         return None if value.requires_grad or value.device.type != "cpu" else value.clone()
     if pillow is not None and type(value) is pillow.Image:
@@ -318,6 +318,15 @@ def copied(value: Any) -> Any:
         parts = tuple(map(copied, value))
         return None if any(p is None and v is not None for p, v in zip(parts, value, strict=True)) else parts
     return value if numpy is not None and isinstance(value, numpy.generic) else None
+
+
+def _array(value: Any) -> Any:
+    """A copy with the same flags: a view stays one, and what cannot be written cannot be written."""
+    copy = value.copy("K")
+    copy = copy if value.flags.owndata else copy[...]
+    if not value.flags.writeable:
+        copy.flags.writeable = False
+    return copy
 
 
 def size_of(value: Any) -> int:

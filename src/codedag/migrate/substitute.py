@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable
 from sys import _getframe
@@ -20,12 +21,18 @@ from codedag.migrate.trial import FAILURES, Trial
 __all__ = ["FAILURES", "Substitute"]
 
 
+_AS_FUNCTIONS = ("mean", "nonzero", "sum")  # of arrays: the same as numpy's functions, with the array first
+
+
 def unbound(function: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
     """A method as the function of its class, with the object as first argument; anything else as it is."""
     if type(function) is types.MethodType:
         return function.__func__, (function.__self__, *args)
     if type(function) is types.BuiltinMethodType and not isinstance(function.__self__, types.ModuleType | None):
         found = getattr(type(function.__self__), function.__name__, None)
+        numpy: Any = sys.modules.get("numpy")
+        if function.__name__ in _AS_FUNCTIONS and numpy is not None and type(function.__self__) is numpy.ndarray:
+            return getattr(numpy, function.__name__), (function.__self__, *args)
         if type(found) is types.MethodDescriptorType:
             return found, (function.__self__, *args)
     return function, args

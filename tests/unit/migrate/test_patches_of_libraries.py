@@ -272,7 +272,12 @@ SHAPES = st.lists(st.lists(st.sampled_from(sorted(WRAPS)), min_size=1, max_size=
 @pytest.mark.parametrize("examples", [8, pytest.param(100, marks=pytest.mark.long)])
 def test_after_restore_every_random_holder_has_the_original(examples):
     check = given(shapes=SHAPES, late=st.integers(0, 12), collect=st.booleans())(_check_random_holders)
-    settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)(check)()
+    gc.collect()
+    gc.freeze()  # what other tests have left in this process is not looked through a hundred times
+    try:
+        settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)(check)()
+    finally:
+        gc.unfreeze()
 
 
 def _check_random_holders(shapes, late, collect):

@@ -212,3 +212,20 @@ def test_a_nan_without_a_reason_is_compared_at_once(setting):
     assert (one.trial.mismatches, one.trial.active, one.trial.unverified) == (1, False, 1)
     assert "11.0 is not nan" in one.trial.reason
     assert one.trial.evidence == "(9.0, 2.0)"
+
+
+def test_a_method_is_the_function_of_its_class_with_the_object_first():
+    import numpy as np
+
+    class Own:
+        def double(self, x):
+            return 2 * x
+
+    own, array, rows = Own(), np.ones(3), [1, 2]
+    assert substitute_module.unbound(own.double, (4,)) == (Own.double, (own, 4))
+    assert substitute_module.unbound(rows.count, (1,)) == (list.count, (rows, 1))
+    function, args = substitute_module.unbound(array.mean, (0,))
+    assert function is np.mean
+    assert args[0] is array
+    assert args[1:] == (0,)
+    assert substitute_module.unbound(len, (rows,)) == (len, (rows,))
