@@ -6,7 +6,7 @@ What is in a page, in the order in which it is tried, all in one folder with sma
 * a Python block with a title is a file of that name;
 * commands are run one after the other, if their command is quick, and are parsed by the command line in any case;
 * the other Python blocks of the page are one script;
-* a `text` block after commands is their output, in this order, with `...` for what differs from run to run.
+* a `text` block after commands has lines of their output, with `...` for what differs from run to run.
 
 `<!-- not run: why -->` before a block leaves it out. Pages in SLOW are part of the long suites.
 """
@@ -295,8 +295,8 @@ def _call(words: list[str], folder: Path, where: str) -> str:
 
 
 def _compare(block: Block, said: str) -> None:
-    """The lines of a block are among those that were printed, in their order."""
-    printed = iter([" ".join(line.split()) for line in said.splitlines()])
+    """The lines of a block are among those that were printed; in which order may depend on times."""
+    printed = [" ".join(line.split()) for line in said.splitlines()]
     for line in block.text.splitlines():
         wanted = re.escape(" ".join(line.split())).replace(re.escape("..."), ".*")
         assert any(re.fullmatch(wanted, each) for each in printed), f"{block.where}: not printed: {line}\n{said}"
@@ -392,4 +392,6 @@ def test_the_site_leads_to_every_page(reference):
     shown = _navigation(site["nav"])
     written = {page.relative_to(DOCS).as_posix() for page in reference}
     pages = {name.removeprefix("docs/") for name in NAMES if name.startswith("docs/") and "/adr/" not in name}
-    assert sorted(shown) == sorted(pages | written)
+    assert len(shown) == len(set(shown))
+    assert (pages | written) - set(shown) == set(), "these pages are not in `nav` of mkdocs.yml"
+    assert set(shown) - (pages | written) == set(), "`nav` of mkdocs.yml names pages that are not there"
