@@ -234,7 +234,7 @@ def test_an_earlier_run_is_replaced_whole(codedag, tmp_path):
     assert (tmp_path / "run" / "report.json").exists()
     assert codedag("trace", "-o", "run", "s.py").returncode == 0
     assert sorted(p.name for p in (tmp_path / "run").iterdir()) == [
-        "costs.json", "graph.json", "picture.svg", "run.json",
+        "costs.json", "events", "graph.json", "picture.svg", "run.json", "samples",
     ]  # fmt: skip
 
 

@@ -149,7 +149,7 @@ def test_a_child_is_followed_to_its_end(tmp_path):
     assert ended.last_words.endswith("last")
     assert ended.seconds > 0
     assert ended.cpu_seconds > 0
-    assert 1 << 20 < ended.peak_nbytes < 1 << 30
+    assert 1 << 20 < ended.peak_nbytes < 1 << 36  # Linux counts what the parent had at the fork: here, many libraries
 
 
 def test_a_child_that_does_not_end_is_ended_with_its_children(tmp_path):

@@ -116,7 +116,7 @@ def test_another_source_place_or_rewriter_is_another_entry(
 ):
     _file(cache)
     if change == "rewriter":
-        monkeypatch.setattr(cache_module, "_version", lambda: "another")
+        monkeypatch.setattr(cache_module, "rewriter_version", lambda: "another")
     path = "/elsewhere/m.py" if change == "path" else "/somewhere/m.py"
     source = SOURCE + b"\n" if change == "source" else SOURCE
     file = InstrumentedFile(path, source, main=False, cache=cache)
@@ -125,12 +125,12 @@ def test_another_source_place_or_rewriter_is_another_entry(
 
 
 def test_the_rewriter_s_own_files_decide_about_the_version(monkeypatch: pytest.MonkeyPatch):
-    real, read = cache_module._version.__wrapped__(), Path.read_bytes
+    real, read = cache_module.rewriter_version.__wrapped__(), Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda self: read(self) + (b" " if self.name == "numbering.py" else b""))
-    assert cache_module._version.__wrapped__() != real
+    assert cache_module.rewriter_version.__wrapped__() != real
     monkeypatch.undo()
     monkeypatch.setattr(sys, "flags", types.SimpleNamespace(optimize=2))
-    assert cache_module._version.__wrapped__() != real
+    assert cache_module.rewriter_version.__wrapped__() != real
 
 
 def test_what_other_files_compile_decides_too(cache: Cache, rewrites: list[str]):
@@ -201,7 +201,7 @@ def test_a_rewriter_without_readable_sources_keeps_nothing(cache: Cache, monkeyp
     def unreadable() -> str:
         raise OSError(2, "No such file or directory")
 
-    monkeypatch.setattr(cache_module, "_version", unreadable)
+    monkeypatch.setattr(cache_module, "rewriter_version", unreadable)
     _run(_file(cache))
     assert _entries(cache) == []
 
