@@ -13,6 +13,7 @@ What is in a page, in the order in which it is tried, all in one folder with sma
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -118,14 +119,19 @@ def _block(name: str, page: str, start: int, info: str, text: str) -> Block:
 def _kind(language: str, text: str) -> str:
     if language:
         return {"sh": "shell", "bash": "shell", "console": "shell"}.get(language, language)
-    first = text.split(maxsplit=1)[0]
-    return "shell" if first in SHELL else "text" if first.endswith(":") else "python"
+    first = _without_variables(text.split())[0]
+    return "json" if first[0] in "{[" else "shell" if first in SHELL else "text" if first.endswith(":") else "python"
+
+
+def _without_variables(words: list[str]) -> list[str]:
+    """A command without the environment variables that are set before it."""
+    return list(itertools.dropwhile(re.compile(r"[A-Z_]+=").match, words))
 
 
 def _commands(name: str) -> list[tuple[str, list[str]]]:
     """The commands of a page that can be parsed, by place."""
     shell = [block for block in _blocks(name) if block.kind == "shell"]
-    return [(block.where, shlex.split(line)) for block in shell for line in block.lines]
+    return [(block.where, _without_variables(shlex.split(line))) for block in shell for line in block.lines]
 
 
 def _parse(words: list[str]) -> None:
@@ -155,6 +161,17 @@ def test_every_block_is_of_a_kind_that_is_checked(name):
             tomllib.loads(block.text)
         if block.kind == "python":
             compile(block.text, block.where, "exec")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_output_is_that_of_commands_before_it(name):
+    tried = False
+    for block in _blocks(name):
+        if block.kind == "shell":
+            words = [shlex.split(line) for line in block.lines]
+            tried = not block.why_not and any(_tried(each, slow=name.startswith(SLOW)) for each in words)
+        elif block.kind == "text":
+            assert tried or block.why_not, f"{block.where}: nobody compares this; say why: <!-- not run: ... -->"
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if _commands(name)])
@@ -243,6 +260,7 @@ def _cases() -> list[object]:
 
 
 def _tried(words: list[str], *, slow: bool) -> bool:
+    words = _without_variables(words)
     if words[0] == "pytest":
         return True
     return words[0] == "codedag" and words[1] in (LONG if slow else QUICK) and not ENDLESS & set(words)
@@ -280,15 +298,24 @@ def _some_op(folder: Path) -> str:
 
 def _call(words: list[str], folder: Path, where: str) -> str:
     """What a command prints; it must end well."""
-    module = [] if words[0] == "python" else ["-m", words[0]]
+    command = _without_variables(words)
+    variables = dict(word.split("=", 1) for word in words[: len(words) - len(command)])
+    module = [] if command[0] == "python" else ["-m", command[0]]
     done = subprocess.run(
-        [sys.executable, *module, *words[1:]],
+        [sys.executable, *module, *command[1:]],
         cwd=folder,
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         timeout=300,
-        env={**os.environ, "HOME": str(folder), "MPLBACKEND": "agg", "PYTHONIOENCODING": "utf-8", "COLUMNS": "120"},
+        env={
+            **os.environ,
+            **variables,
+            "HOME": str(folder),
+            "MPLBACKEND": "agg",
+            "PYTHONIOENCODING": "utf-8",
+            "COLUMNS": "120",
+        },
     )
     assert done.returncode == 0, f"{where}: {shlex.join(words)}\n{done.stdout}"
     return done.stdout
@@ -389,9 +416,14 @@ def _navigation(entry: object) -> list[str]:
 
 def test_the_site_leads_to_every_page(reference):
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
-    shown = _navigation(site["nav"])
-    written = {page.relative_to(DOCS).as_posix() for page in reference}
-    pages = {name.removeprefix("docs/") for name in NAMES if name.startswith("docs/") and "/adr/" not in name}
-    assert len(shown) == len(set(shown))
-    assert (pages | written) - set(shown) == set(), "these pages are not in `nav` of mkdocs.yml"
-    assert set(shown) - (pages | written) == set(), "`nav` of mkdocs.yml names pages that are not there"
+    shown = {(DOCS / page).resolve() for page in _navigation(site["nav"])}
+    pages = {ROOT / name for name in NAMES if name.startswith("docs/")} | set(reference)
+    assert shown - pages == set(), "`nav` of mkdocs.yml names pages that are not there"
+    waiting = list(shown)
+    while waiting:
+        page = waiting.pop()
+        links = _links(reference.get(page) or page.read_text(encoding="utf-8"))
+        new = {(page.parent / target).resolve() for target, _ in links if target.endswith(".md")} - shown
+        shown |= new
+        waiting += [each for each in new if each in pages]
+    assert pages - shown == set(), "neither `nav` of mkdocs.yml nor a link leads to these pages"
