@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.ready
 SEED ?= $(shell date +%j%H%M)
 
-.PHONY: setup demo test test-full lint format bench bench-peers screenshots wheel schemas clean
+.PHONY: setup demo test test-full lint format bench bench-peers screenshots docs wheel schemas clean
 
 setup: $(STAMP)
 
@@ -57,6 +57,12 @@ screenshots: setup
 bench-peers: setup
 	$(BIN)/python bench/peers.py --setup
 	$(BIN)/python bench/peers.py
+
+# The site of docs/: open build/site/index.html, or serve it, which its search needs (python -m http.server -d build/site)
+docs: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[docs]'
+	$(BIN)/python scripts/write_reference.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 wheel: setup
 	$(BIN)/python -m build --no-isolation --wheel --outdir dist .
