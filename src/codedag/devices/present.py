@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from codedag.devices import opencl
 from codedag.ir.verdict import No, Verdict, Yes
 
 # Runtimes that are libraries: they are here if the program itself has loaded them.
@@ -19,6 +20,8 @@ def present(pu: str) -> Verdict:
         return Yes
     if family in _RUNTIMES and resource == "cpu":
         return Yes if _RUNTIMES[family] in sys.modules else No(f"{pu}: {_RUNTIMES[family]} is not used by this program")
+    if pu == opencl.CPU:
+        return opencl.usable()
     torch = sys.modules.get("torch")
     if family in _ACCELERATORS or _is_private(torch, family):
         return _of_torch(torch, pu, family, resource)
