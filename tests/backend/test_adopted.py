@@ -20,8 +20,8 @@ CALLS = 12
 @pytest.mark.parametrize("substitution", all_substitutions(), ids=lambda one: one.name.replace(" ", ""))
 @pytest.mark.filterwarnings("ignore")
 def test_what_is_emitted_gives_the_same(substitution, monkeypatch):
-    if not substitution.available() or (substitution.pu != "cuda" and not present(substitution.pu)):
-        pytest.skip("not installed, or not in use")
+    if not substitution.available() or not present(substitution.pu):
+        pytest.skip("not installed, or its device is not here")
     try:
         text = standalone(substitution.run, "adopted")
     except LookupError:
