@@ -150,3 +150,37 @@ def test_a_plan_for_it_runs_as_written_where_it_is_off(tmp_path):
     assert found["resize"]["by"] == 0
     assert found["resize"]["stats"]["calls"] == 0
     assert "opencl:cpu" in found["resize"]["stats"]["reason"]
+
+
+EARLY = """
+import sys
+import codedag
+plan = {"context_device_map": {"cv2.medianBlur": "opencl:cpu"}}
+with codedag.apply(plan, mode="off", demote=False) as migrator:
+    import cv2
+    import numpy as np
+    from codedag.devices.present import present
+    picture = np.random.default_rng(0).integers(0, 256, (100, 120, 3), np.uint8)
+    found = [cv2.medianBlur(picture, 3) for _ in range(3)]
+    stats = migrator.get_stats()["cv2.medianBlur"]
+here = present("opencl:cpu")
+assert all((one == cv2.medianBlur(picture, 3)).all() for one in found)
+assert not hasattr(cv2.medianBlur, "__wrapped__")
+print(stats["fast"], bool(here), stats["reason"] or "-")
+"""
+
+
+def test_a_plan_that_comes_before_the_library_is_used_once_it_is_loaded(tmp_path):
+    (tmp_path / "script.py").write_text(EARLY)
+    found = {}
+    for device in (":CPU:", "disabled"):
+        environment = {**os.environ, "OPENCV_OPENCL_DEVICE": device}
+        command = [sys.executable, "-W", "ignore", "script.py"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=300)
+        assert done.returncode == 0, done.stderr
+        found[device] = done.stdout.split(maxsplit=2)
+    assert found["disabled"][:2] == ["0", "False"]
+    assert "opencl:cpu" in found["disabled"][2]
+    if found[":CPU:"][1] == "False":
+        pytest.skip("there is no OpenCL driver for a processor")
+    assert found[":CPU:"][0] == "3", found
