@@ -170,3 +170,44 @@ def test_openvino_on_the_processor(tmp_path):
     assert "ov:npu" in answer["absent"]["stats"]["reason"]
     assert "owndata" in answer["proof"]  # it is the memory of the runtime
     assert all(answer[name]["same"] and answer[name]["apart"] for name in ("unused", "there", "used", "absent"))
+
+
+TWO = """
+import json
+import numpy as np
+import scipy.ndimage
+from codedag.backends.registry import EXACT, Call, substitutes
+from codedag.ir.verdict import Yes
+import codedag
+
+original = scipy.ndimage.median_filter
+
+@substitutes("scipy.ndimage.median_filter", into="jax", gives=EXACT, needs="numpy>=1", pu="jax:cpu")
+def there(input, size=None):
+    raise AssertionError("jax is not used")
+
+there.guard(lambda call: Yes)
+there.calls(lambda rng: Call.of(np.zeros((20, 20), np.uint8), 3))
+picture = np.random.default_rng(0).integers(0, 256, (200, 210)).astype(np.uint8)
+
+def one():
+    return scipy.ndimage.median_filter(picture, 3)
+
+def two():
+    return scipy.ndimage.median_filter(picture, 3)
+
+name = "scipy.ndimage.median_filter"
+plan = {"context_device_map": {f"one/{name}": "cpu", f"two/{name}": "jax:cpu"}}
+import cv2
+with codedag.apply(plan, mode="shadow", demote=False) as migrator:
+    found = [one() for _ in range(3)]
+    stats = migrator.get_stats()[name]
+assert all((each == original(picture, 3)).all() for each in found)
+print(json.dumps(stats))
+"""
+
+
+def test_a_device_that_is_not_in_use_keeps_nothing_else_from_its_place(tmp_path):
+    pytest.importorskip("cv2")
+    stats = answer_of("scipy", TWO, tmp_path)
+    assert (stats["checked"], stats["mismatches"]) == (3, 0)
