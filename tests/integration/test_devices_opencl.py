@@ -184,3 +184,53 @@ def test_a_plan_that_comes_before_the_library_is_used_once_it_is_loaded(tmp_path
     if found[":CPU:"][1] == "False":
         pytest.skip("there is no OpenCL driver for a processor")
     assert found[":CPU:"][0] == "3", found
+
+
+WORKERS = """
+import json, multiprocessing, sys
+import cv2
+import numpy as np
+import codedag
+from codedag.devices.present import present
+
+def work(number):
+    picture = np.random.default_rng(number).integers(0, 256, (100, 120, 3), np.uint8)
+    return picture, cv2.medianBlur(picture, 3)
+
+def child(queue):
+    for number in range(4):
+        queue.put(work(number))
+
+if __name__ == "__main__":
+    here = present("opencl:cpu")
+    if not here:
+        sys.exit("skip: " + here.reason)
+    plan = {"context_device_map": {"work/cv2.medianBlur": "opencl:cpu"}}
+    answer = {}
+    for method in ("spawn", "fork"):
+        context = multiprocessing.get_context(method)
+        with codedag.apply(plan, mode="off", demote=False) as migrator:
+            queue = context.Queue()
+            process = context.Process(target=child, args=(queue,))
+            process.start()
+            pairs = [queue.get(timeout=100) for _ in range(4)]
+            process.join(100)
+            stats = migrator.get_stats()["cv2.medianBlur"]
+        same = all(type(b) is np.ndarray and (b == cv2.medianBlur(a, 3)).all() for a, b in pairs)
+        answer[method] = {"same": bool(same), "code": process.exitcode, "stats": stats}
+    print(json.dumps(answer))
+"""
+
+
+def test_what_leaves_a_worker_is_a_plain_array(tmp_path):
+    (tmp_path / "script.py").write_text(WORKERS)
+    environment = {**os.environ, "OPENCV_OPENCL_DEVICE": ":CPU:"}
+    command = [sys.executable, "-W", "ignore", "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=300)
+    if done.returncode and done.stderr.startswith("skip: "):
+        pytest.skip(done.stderr.removeprefix("skip: ").strip())
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert [(one["same"], one["code"]) for one in answer.values()] == [(True, 0)] * 2
+    assert answer["spawn"]["stats"]["fast"] == 4
+    assert answer["fork"]["stats"]["fast"] == 0
