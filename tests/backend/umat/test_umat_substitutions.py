@@ -28,11 +28,10 @@ from codedag.devices.opencl import usable
 if not usable():
     sys.exit("skip: " + usable().reason)
 from codedag.backends.proof import prove
-from codedag.backends.registry import all_substitutions, attempt
-calls, seed = int(sys.argv[1]), int(sys.argv[2])
-for made in all_substitutions():
-    if made.pu != "{opencl.CPU}":
-        continue
+from codedag.backends.registry import all_substitutions
+calls, seed, count = map(int, sys.argv[1:])
+known = [made for made in all_substitutions() if made.pu == "{opencl.CPU}"]
+for made in random.Random(seed).sample(known, count):
     proof = prove(made, calls=calls, seed=seed)
     assert proof.verdict, proof
     assert proof.accepted >= calls // 2, proof
@@ -58,12 +57,15 @@ def test_there_are_substitutions_of_both_classes():
 
 
 def test_random_calls(seed):
-    assert set(with_opencl(INSIDE, CALLS, seed).split("\n")) - {""} == set(SUBSTITUTIONS)
+    """Of a few functions: the driver compiles each of them at its first use, for seconds."""
+    proven = set(with_opencl(INSIDE, CALLS, seed, 3).split("\n")) - {""}
+    assert len(proven) == 3
+    assert proven <= set(SUBSTITUTIONS)
 
 
 @pytest.mark.long
 def test_many_random_calls(seed):
-    with_opencl(INSIDE, 400, seed + 1)
+    assert set(with_opencl(INSIDE, 400, seed + 1, len(SUBSTITUTIONS)).split("\n")) - {""} == set(SUBSTITUTIONS)
 
 
 @pytest.mark.parametrize("name", sorted(SUBSTITUTIONS))
