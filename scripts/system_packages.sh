@@ -7,12 +7,18 @@ command -v cc >/dev/null 2>&1 || missing+=(gcc)
 browser=()
 command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 ||
   browser+=(chromium)
-[ "$((${#missing[@]} + ${#browser[@]}))" -eq 0 ] && exit 0
+# An OpenCL driver for the processor: a second device for the tests, found by its entry for the loader.
+opencl=()
+compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null || opencl+=(pocl-opencl-icd)
+ldconfig -p 2>/dev/null | grep libOpenCL.so.1 >/dev/null || opencl+=(ocl-icd-libopencl1)
+[ "$((${#missing[@]} + ${#browser[@]} + ${#opencl[@]}))" -eq 0 ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
   apt-get update -qq
   [ "${#missing[@]}" -eq 0 ] || apt-get install -y -qq --no-install-recommends "${missing[@]}"
   [ "${#browser[@]}" -eq 0 ] || apt-get install -y -qq --no-install-recommends "${browser[@]}" ||
     echo "codedag: Chromium could not be installed: the tests of the report page are skipped." >&2
+  [ "${#opencl[@]}" -eq 0 ] || apt-get install -y -qq --no-install-recommends "${opencl[@]}" ||
+    echo "codedag: PoCL could not be installed: the tests of an OpenCL device are skipped." >&2
   exit 0
 fi
 if [ "${#missing[@]}" -ne 0 ]; then
@@ -21,4 +27,7 @@ if [ "${#missing[@]}" -ne 0 ]; then
 fi
 if [ "${#browser[@]}" -ne 0 ]; then
   echo "codedag: there is no Chromium (apt-get install chromium): the tests of the report page are skipped." >&2
+fi
+if [ "${#opencl[@]}" -ne 0 ]; then
+  echo "codedag: there is no OpenCL driver (apt-get install ${opencl[*]}): the tests of an OpenCL device are skipped." >&2
 fi

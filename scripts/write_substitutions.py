@@ -30,8 +30,10 @@ Whatever a guard does not take runs as written. What EXACT means: [exactness.md]
 typical calls in `bench/substitution_cases.py`, processor time of one thread, interleaved, on a shared x86 machine.
 *Guard* is the largest cost of the guard in these calls; where it is not small it reads the elements.
 Substitutes for an accelerator (*torch on cuda, xpu, mps*) were proven on the processor's tensors and have not been
-run on such hardware; on a machine that has it they are proven there before they are used.
+run on such hardware; on a machine that has it they are proven there before they are used. Substitutes *by OpenCL*
+are for programs that ask for it ([devices.md](devices.md)).
 """
+_WHERE = {"cpu": "", "cuda": " on cuda, xpu, mps", "opencl:cpu": " by OpenCL"}
 
 
 def page() -> str:
@@ -57,12 +59,12 @@ def _table(library: str, gains: dict[str, list[dict[str, Any]]]) -> list[str]:
 def _line(made: Substitution, rows: list[dict[str, Any]]) -> str:
     cells = [
         f"`{made.source}`",
-        made.into if made.pu == "cpu" else f"{made.into} on cuda, xpu, mps",
+        made.into + _WHERE[made.pu],
         made.equivalence.name,
         strategy_of(made.source),
         made.takes.replace("|", "\\|"),
         ", ".join(dict.fromkeys((made.source_needs, made.needs))),
-        _gain(rows) if made.pu == "cpu" else "not run on hardware",
+        _gain(rows) if made.pu != "cuda" else "not run on hardware",
         f"{max(row['guard_seconds'] for row in rows) * 1e6:.0f} us" if rows else "",
     ]
     return "| " + " | ".join(cells) + " |"

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from codedag.ir.verdict import No
+
 Move = Callable[[Any], Any]
 
 
@@ -240,6 +242,31 @@ def _onto(jax: Any, device: Any) -> Move:
     return lambda array: jax.device_put(array, device).block_until_ready()
 
 
+def _opencl() -> Iterator[Found | Missing]:
+    import cv2
+
+    from codedag.devices import opencl
+
+    verdict = opencl.usable()
+    if isinstance(verdict, No):
+        yield Missing(opencl.CPU, verdict.reason.removeprefix(f"{opencl.CPU}: "))
+        return
+    device = cv2.ocl.Device.getDefault()
+    yield Found(
+        opencl.CPU, "host", f"{device.version()}, by cv2.UMat of OpenCV {cv2.__version__}", host_memory(),
+        int(device.maxComputeUnits()), [str(device.name())], _settings("OPENCV_OPENCL_DEVICE"), _as_umat,
+        lambda umat: umat.get().reshape(-1),
+    )  # fmt: skip
+
+
+def _as_umat(array: Any) -> Any:
+    """The bytes of an array as one row on the device."""
+    import cv2
+    import numpy as np
+
+    return cv2.UMat(array.reshape(1, -1).view(np.uint8))
+
+
 FAMILIES: dict[str, Family] = {
     "cpu": Family("numpy", ("cpu",), _cpu),
     "torch": Family("torch", ("torch:cpu", "cuda:0", "xpu:0", "mps"), _torch),
@@ -248,6 +275,7 @@ FAMILIES: dict[str, Family] = {
     "onnxruntime": Family("onnxruntime", ("ort:cpu",), _onnxruntime),
     "numba": Family("numba", ("numba:cpu",), _numba),
     "jax": Family("jax", ("jax:cpu",), _jax),
+    "opencl": Family("cv2", ("opencl:cpu",), _opencl),
 }
 
 

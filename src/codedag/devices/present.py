@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from codedag.devices import opencl
 from codedag.ir.verdict import No, Verdict, Yes
 
 # Runtimes that are libraries: they are here if the program itself has loaded them.
@@ -19,10 +20,27 @@ def present(pu: str) -> Verdict:
         return Yes
     if family in _RUNTIMES and resource == "cpu":
         return Yes if _RUNTIMES[family] in sys.modules else No(f"{pu}: {_RUNTIMES[family]} is not used by this program")
+    if pu == opencl.CPU:
+        return opencl.usable()
+    if family == "jax":
+        return _of_jax(sys.modules.get("jax"), pu, resource)
     torch = sys.modules.get("torch")
     if family in _ACCELERATORS or _is_private(torch, family):
         return _of_torch(torch, pu, family, resource)
     return No(f"{pu[:80]} is not on this machine; `codedag devices` lists what is")
+
+
+def _of_jax(jax: Any, pu: str, resource: str) -> Verdict:
+    """Yes for a device that JAX has: it numbers all but the first of a kind."""
+    if jax is None:
+        return No(f"{pu}: jax is not used by this program")
+    kind = resource.rstrip("0123456789")
+    number = int(resource[len(kind) :] or 0)
+    try:
+        count = len(jax.devices(kind))
+    except RuntimeError:  # that is how JAX says that it has none
+        return No(f"{pu} is not on this machine")
+    return Yes if number < count else No(f"{pu} is not on this machine: it has {count} of its kind")
 
 
 def _is_private(torch: Any, family: str) -> bool:

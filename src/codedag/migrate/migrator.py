@@ -25,6 +25,7 @@ from codedag.migrate.wishes import ORIGINAL, Wish, Wishes
 
 log = logging.getLogger("codedag.migrate")
 DISABLED = "CODEDAG_DISABLE is set"
+UNUSED = "is not used by this program"
 _holding: dict[str, Migrator] = {}  # which migrator has replaced which function
 
 
@@ -61,6 +62,7 @@ class Migrator:
         self.outcome = Outcome()
         self.elsewhere: dict[str, Counted] = {}  # what other processes counted
         self._last: dict[str, Counted] = {}
+        self._early: set[Wish] = set()  # for units whose library was not loaded when the plan was applied
 
     def __enter__(self) -> Migrator:
         self.apply()
@@ -100,6 +102,7 @@ class Migrator:
     def _prepare(self, group: list[Wish]) -> Patch | None:
         """The patch of one function, or None with the reason noted."""
         wanted = {wish.context: _wanted(wish) for wish in group}
+        self._early |= {wish for wish in group if _is_early(wish)}
         chosen = _together(wanted.values())
         source = chosen[0].source if chosen else group[0].function
         if is_disabled() or not chosen or source in _holding:
@@ -132,16 +135,25 @@ class Migrator:
         verdicts = []
         for arm in guarded.arms:
             arm.substitution.remember(patch.original)  # what is found under its name may be another's stand
-            verdict = Yes if arm.substitution.pu == loopback.PU else may_run(arm.substitution, self.allow)
+            verdict = Yes if arm.substitution.pu == loopback.PU else self._may_run(arm.substitution)
             arm.trial.active, arm.trial.reason = bool(verdict), getattr(verdict, "reason", "")
             verdicts.append(verdict)
         return Yes if any(verdicts) else No(_joined([v.reason for v in verdicts if isinstance(v, No)]))
+
+    def _may_run(self, substitution: Substitution) -> Verdict:
+        """Yes if the units that the plan names for it are here, now that its library is loaded, and it may run."""
+        for wish in self._early:
+            mine = substitution in find(wish.function) and _runs_on(substitution, wish.pu)
+            here = present(wish.pu) if mine else Yes
+            if isinstance(here, No):
+                return here
+        return may_run(substitution, self.allow)
 
     def _note_results(self) -> None:
         assert self.patches is not None
         self.outcome.patched = [patch.source for patch in self.patches.applied]
         for source, reason in self.patches.refused.items():
-            waits = reason.endswith(("is not loaded yet", "is not used by this program", "does not allow"))
+            waits = reason.endswith(("is not loaded yet", UNUSED, "does not allow"))
             (self.outcome.skipped if waits else self.outcome.failed)[source] = reason
         for source, reason in {**self.outcome.failed, **self.outcome.skipped}.items():
             log.info("%s runs as written: %s", source, reason)
@@ -207,7 +219,7 @@ def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
         return No("the plan leaves it as it is")
     known = find(wish.function)
     here = Yes if wish.pu == loopback.PU else present(wish.pu)
-    if isinstance(here, No):
+    if isinstance(here, No) and not (known and _is_early(wish)):
         return here
     if not known:
         return No(reasons_against().get(wish.function, "no substitution of this function is registered"))
@@ -215,7 +227,15 @@ def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
         return (loopback.loopback(known[0].source),)
     fitting = tuple(one for one in known if _runs_on(one, wish.pu) and wish.variant in ("", one.into, one.name))
     variant = f" as {wish.variant}" if wish.variant else ""
+    if not fitting and isinstance(here, No):
+        return here
     return fitting or No(f"no substitution for {wish.pu}{variant} is registered")
+
+
+def _is_early(wish: Wish) -> bool:
+    """Whether the library of the unit that is wished for is not loaded yet, so that the unit may still turn up."""
+    here = Yes if wish.pu == loopback.PU else present(wish.pu)
+    return isinstance(here, No) and here.reason.endswith(UNUSED)
 
 
 def _runs_on(substitution: Substitution, pu: str) -> bool:
