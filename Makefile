@@ -30,12 +30,15 @@ format: setup
 	$(BIN)/ruff format .
 
 # Everything short, and a slice of the long suites chosen by a seed that is printed (repeat with SEED=...).
+# In two parts: what looks through all objects of a process is slow where every library has been loaded.
 test: lint
-	$(BIN)/python -m pytest -n 2 --seed $(SEED)
+	$(BIN)/python -m pytest -n 2 --seed $(SEED) tests/unit tests/contract
+	$(BIN)/python -m pytest -n 2 --seed $(SEED) tests/property tests/backend tests/loopback tests/integration
 	$(BIN)/python scripts/interpreters.py --seed $(SEED)
 
 test-full: lint
-	$(BIN)/python -m pytest -n 2 --seed $(SEED) --full
+	$(BIN)/python -m pytest -n 2 --seed $(SEED) --full tests/unit tests/contract
+	$(BIN)/python -m pytest -n 2 --seed $(SEED) --full tests/property tests/backend tests/loopback tests/integration
 	$(BIN)/python scripts/interpreters.py --seed $(SEED) --full
 
 bench: setup
