@@ -107,3 +107,17 @@ def test_state_that_items_write_is_a_reason_not_to(plain, codedag, tmp_path):
     _, _, report = run(plain, codedag, tmp_path, COUNTS + LOOP)
     assert not any(change.kind == "widen" for change in report.changes)
     assert any("self.count" in declined.reason for declined in report.declined), report.declined
+
+
+def test_the_threads_of_a_library_are_the_programs_own_outside_of_a_batch(plain, codedag, tmp_path):
+    loop = LOOP.replace("rest()", "rest(); print(cv2.getNumThreads())")
+    _, got, report = run(plain, codedag, tmp_path, "import cv2; cv2.setNumThreads(2)\n" + DATA + loop)
+    assert got.stdout.splitlines()[-1] == "2"
+    assert any(change.kind == "widen" for change in report.changes), report
+
+
+def test_what_depends_on_the_number_of_threads_does_not_run_with_fewer(plain, codedag, tmp_path):
+    data = DATA.replace("image = self.images[i]", "image = cv2.stackBlur(self.images[i], (3, 3))")
+    _, _, report = run(plain, codedag, tmp_path, "import cv2; cv2.setNumThreads(2)\n" + data + LOOP)
+    assert not any(change.kind == "widen" for change in report.changes)
+    assert any("number of threads" in declined.reason for declined in report.declined), report.declined

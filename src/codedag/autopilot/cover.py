@@ -148,7 +148,8 @@ class Cover:
             if not self._is_own(check, known, values, holders):
                 item.give_up(f"{name} writes into something that others may hold", check)
             return ONCE
-        # `by_threads` does not matter: a thread of ours has the settings of the program's own
+        if known.by_threads and _is_capped(values[0]):
+            item.give_up(f"{name} may depend on the number of threads of cv2, which has one meanwhile", check)
         return ALWAYS if all(map(_is_shallow, values)) else ONCE
 
     def _is_own(self, check: Check, known: Known, values: tuple[Any, ...], holders: int) -> bool:
@@ -181,6 +182,12 @@ class Cover:
                 if isinstance(function, types.FunctionType):
                     self._user(item, function)
         return ALWAYS
+
+
+def _is_capped(function: Any) -> bool:
+    """Whether its library has fewer threads in a batch; all others have the settings of the program in any thread."""
+    cv2 = sys.modules.get("cv2")
+    return cv2 is not None and getattr(cv2, getattr(function, "__name__", ""), None) is function
 
 
 def _is_again(drawn: Any, args: tuple[Any, ...]) -> bool:

@@ -26,8 +26,7 @@ from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
 from codedag.ir import RunDirectory
 from codedag.migrate.memory import Memory
-from codedag.trace.rundir import Keeper
-from codedag.trace.rundir import _versions as versions_loaded
+from codedag.trace.rundir import Keeper, loaded_versions
 
 # A graph of so many bytes has some 150,000 operations, whose page takes two seconds.
 LARGEST_NBYTES = 50_000_000
@@ -156,7 +155,7 @@ def _remember(store: Store, pilot: Pilot, outcome: Outcome) -> None:
     """Keeps what is proven for the next run: also what was known before and found no occasion to fail in this one."""
     tried = {move.key for move in outcome.tried}
     unused = [move for move in pilot.known if move.key not in tried and move.file not in pilot.replay.stale]
-    libraries = set(versions_loaded()) - {"python", "codedag", "platform"}
+    libraries = set(loaded_versions()) - {"python", "codedag", "platform"}
     own = [(kernel.spec.itemsize, kernel.spec.channels) for kernel in pilot.shelf.ready]
     store.keep([*outcome.proven, *unused], libraries, [*own, *pilot.team.crew.kernels()])
 

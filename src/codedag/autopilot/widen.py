@@ -93,7 +93,6 @@ class Widen:
         self._changed: Any = None
         self._watch: Watch | None = None
         self._process = os.getpid()
-        self._capped: Any = None
 
     # -- getting in and out
 
@@ -119,12 +118,11 @@ class Widen:
             of.fetch = _method(of.fetch, self.fetch)
 
     def restore(self) -> None:
-        """Puts the loader and what was capped back as they were."""
+        """Puts the loader back as it was."""
         if self._watch is not None:
             self._watch.stop()
         if self._changed is not None:
             self._changed.fetch, self._changed = self._original, None
-        self._uncap()
 
     def leave(self) -> None:
         """Fetches as written from now on: this is a worker, and the program has as many of them as it wants."""
@@ -147,7 +145,7 @@ class Widen:
         self.memory.paused = due  # what is compared is computed, both times
         batch = self._make(get, indices, lane.habit)
         started = time.perf_counter()
-        done = attempt(batch.run, self.threads) is True  # items run on trial in there: what fails is ours
+        done = self._run(batch)
         seconds = time.perf_counter() - started
         if not done:
             self.memory.paused = False
@@ -164,6 +162,18 @@ class Widen:
             self._judge(lane, data, batch.results, time.perf_counter() - started, seconds)
         return fetcher.collate_fn(data)
 
+    def _run(self, batch: Batch) -> bool:
+        """Whether all items are done; meanwhile cv2 has one thread, since the items are what runs side by side."""
+        cv2 = sys.modules.get("cv2")
+        before = cv2.getNumThreads() if cv2 is not None else 1
+        if before > 1:
+            cv2.setNumThreads(1)  # type: ignore[union-attr]
+        try:
+            return attempt(batch.run, self.threads) is True  # items run on trial in there: what fails is ours
+        finally:
+            if before > 1:
+                cv2.setNumThreads(before)  # type: ignore[union-attr]
+
     def _judge(self, lane: Lane, data: list[Any], ahead: list[Any], plain: float, seconds: float) -> None:
         verdict = attempt(same, data, ahead)
         verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
@@ -177,7 +187,6 @@ class Widen:
             lane.tried += 1
             if verdict and lane.tried <= RETRIES:
                 lane.retry_at = lane.batches + AGAIN * 4**lane.tried
-            self._uncap()
 
     def _lane(self, fetcher: Any, indices: Any) -> Lane | None:
         """The lane of this fetch, if it can be widened now."""
@@ -213,7 +222,6 @@ class Widen:
     def _try_again(self, lane: Lane) -> None:
         lane.declined, lane.retry_at, lane.due_at = "", 0, 0
         lane.trial = Trial(lane.trial.what)
-        self._cap()
         self.begin(lane.root, lane.trial, f"{self.threads} threads")
 
     # -- preparing
@@ -234,7 +242,6 @@ class Widen:
         elif not lane.is_ready:
             lane.is_ready = True
             if not lane.prepared:
-                self._cap()
                 self.begin(lane.root, lane.trial, f"{self.threads} threads")
 
     def _prepared(self, lane: Lane) -> str:
@@ -265,21 +272,7 @@ class Widen:
     def _decline(self, lane: Lane, why: str) -> None:
         lane.declined = why
         lane.trial.stop(why)
-        self._uncap()
         self.refuse("its items in several threads", lane.root, why)
-
-    # -- threads of libraries: the items are what runs side by side
-
-    def _cap(self) -> None:
-        cv2 = sys.modules.get("cv2")
-        if cv2 is not None and cv2.getNumThreads() > 1:
-            self._capped = cv2.getNumThreads()
-            cv2.setNumThreads(1)
-
-    def _uncap(self) -> None:
-        if self._capped is not None:
-            sys.modules["cv2"].setNumThreads(self._capped)
-            self._capped = None
 
 
 def _method(original: types.FunctionType, instead: Callable[..., Any]) -> Any:

@@ -167,7 +167,7 @@ def _has_text(value: object) -> bool:
 def _versions() -> dict[str, str]:
     from codedag.trace import rundir
 
-    return rundir._versions()
+    return rundir.loaded_versions()
 
 
 def _machine(gpu_names: list[str]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class Keeper:
             command=command,
             argv=[*(["-m"] if target.module else []), target.name, *target.args],
             cwd=os.getcwd(),
-            versions=_versions(),
+            versions=loaded_versions(),
             status="running",
             started=started or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             script=target.name,
@@ -95,7 +95,7 @@ class Keeper:
 
     def end(self, status: str, exit_code: int, recorder_seconds: float = 0.0) -> None:
         """Writes how the run ended, also if another file could not be written."""
-        versions = after(_versions)
+        versions = after(loaded_versions)
         notes = [*self.notes, f"the run could not be written: {self.broken}"] if self.broken else self.notes
         done = replace(
             self._info, status=status, exit_code=exit_code, notes=notes, recorder_seconds=recorder_seconds,
@@ -154,7 +154,7 @@ def _new_directory(target: Target) -> Path:
     return data_dir() / "runs" / f"{stamp}-{name}-{uuid.uuid4().hex[:6]}"
 
 
-def _versions() -> dict[str, str]:
+def loaded_versions() -> dict[str, str]:
     """Versions of Python, of CodeDAG and of the libraries that the program has loaded."""
     found = {"python": platform.python_version(), "codedag": __version__, "platform": platform.platform()}
     loaded = {name.partition(".")[0] for name in sys.modules}
