@@ -296,15 +296,18 @@ def mel_spectrogram(
     from codedag.backends.librosa_ import _bank
 
     strength = _spectrum(y, n_fft, hop_length, window).abs() ** power
-    bank = there(_bank(sr, n_fft, n_mels, fmin, fmax, htk, norm, dtype)).to(strength.dtype)
-    kind = np.result_type(y.dtype, dtype)
-    return back(bank @ strength).astype(kind, copy=False)
+    bank = there(_bank(sr, n_fft, n_mels, fmin, fmax, htk, norm, dtype))
+    kind = sys.modules["torch"].promote_types(bank.dtype, strength.dtype)
+    return back(bank.to(kind) @ strength.to(kind))
 
 
 @mel_spectrogram.guard
 def _(call: Any) -> Verdict:
-    """What the substitute on the processor takes."""
-    return answer(nowhere()) if nowhere() else melspectrogram._guard(call)
+    """What the substitute on the processor takes, with filters no finer than the sound."""
+    verdict = answer(nowhere()) if nowhere() else melspectrogram._guard(call)
+    if verdict and np.dtype(call.dtype).itemsize > call.y.dtype.itemsize:
+        return No("filters finer than the sound: the result would promise more digits than its spectrum has")
+    return verdict
 
 
 @mel_spectrogram.calls

@@ -79,3 +79,13 @@ def test_results_are_fresh_arrays(device):
     fresh[0] = 9
     assert tensor[0] == 0
     assert fresh.flags.owndata
+
+
+def test_filters_finer_than_the_sound_are_declined(device):
+    made = SUBSTITUTIONS["librosa.feature.melspectrogram -> torch"]
+    sound = np.random.default_rng(3).standard_normal(5721).astype(np.float32)
+    verdict = made.accepts((), {"y": sound, "dtype": np.float64})
+    assert not verdict
+    assert "finer" in verdict.reason
+    assert made.accepts((), {"y": sound.astype(np.float64), "dtype": np.float32})
+    assert prove(made, calls=120, seed=3200642).verdict
