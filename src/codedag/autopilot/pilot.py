@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
-from codedag.autopilot.applied import Applied, Function, Refused, Watch
+from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
 from codedag.autopilot.inside import Inside
 from codedag.autopilot.repeats import Repeats
 from codedag.autopilot.replay import Replay
@@ -41,6 +41,9 @@ from codedag.migrate.trial import Trial
 from codedag.migrate.usable import may_run
 from codedag.trace.events import Log
 from codedag.trace.recorder import Recorder, Template, shown_path
+
+if TYPE_CHECKING:
+    from codedag.autopilot.placed import Placed
 
 OBSERVE = 40  # executions of one operation after which its function has been seen enough
 FEW, LONG = 6, 1.5  # or this many, if they took so many seconds
@@ -78,6 +81,7 @@ class Pilot:
     team: Team = field(init=False)
     replay: Replay = field(init=False)
     inside: Inside = field(init=False)
+    placed: Placed | None = None  # what the plan places on units
     known: list[Proven] = field(default_factory=list)  # proven elsewhere: made as soon as their file is loaded
     memory: Memory = field(default_factory=Memory)
     kernels: list[tuple[int, int]] = field(default_factory=list)  # that the known changes will want
@@ -104,6 +108,8 @@ class Pilot:
         self.team.start()
         if self.plan is not None:
             self.program.prepare = self.replay.from_plan
+            if self.placed is not None:
+                attempt(self.placed.start)
             return
         if self.known:
             self.program.begin = self.replay.from_known
@@ -128,11 +134,13 @@ class Pilot:
         self.widen.restore()
         self._end_thread()
         attempt(self.inside.restore)
+        if self.placed is not None:
+            attempt(self.placed.stop)
         self._thread, self._paused = None, False
         if self.plan is not None:
             loaded = {shown_path(path) for path in self.program.files}
             for move in self.plan.moves:
-                if move.file not in loaded:
+                if move.file not in loaded and move.kind != PLACE:
                     where = f"{move.file}:{move.line}"
                     self.refused.append(Refused(f"{move.kind} of the plan", where, "the program has no such file"))
         self.notes += self.team.conclude()

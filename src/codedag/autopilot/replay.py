@@ -8,7 +8,7 @@ from sys import _getframe
 from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
-from codedag.autopilot.applied import Refused
+from codedag.autopilot.applied import PLACE, Refused
 from codedag.autopilot.inside import Wish
 from codedag.autopilot.shares import Proven
 from codedag.instrument.program import InstrumentedFile
@@ -40,7 +40,9 @@ class Replay:
         plan = self.pilot.plan
         assert plan is not None
         source = next((s for s in plan.sources if s.file == shown_path(file.path)), None)
-        moves = [m for m in plan.moves if m.file == shown_path(file.path)]
+        moves = [m for m in plan.moves if m.file == shown_path(file.path) and m.kind != PLACE]
+        if self.pilot.placed is not None:
+            attempt(self.pilot.placed.prepare, file)
         for move in moves:
             if source is None or source.sha256 != file.sha256:
                 done: Any = Failed(_ANOTHER_VERSION)

@@ -18,10 +18,11 @@ from codedag.migrate import loopback, workers
 from codedag.migrate.contexts import Contexts
 from codedag.migrate.counted import Counted, summed
 from codedag.migrate.guard import attempt
-from codedag.migrate.guarded import Guarded
+from codedag.migrate.guarded import Arm, Guarded
 from codedag.migrate.modes import Mode, mode_of
 from codedag.migrate.passages import Passages
 from codedag.migrate.patches import Patch, Patches
+from codedag.migrate.trial import Trial
 from codedag.migrate.usable import may_run
 from codedag.migrate.wishes import ORIGINAL, Wish, Wishes
 
@@ -99,8 +100,7 @@ class Migrator:
     def _groups(self) -> dict[str, list[Wish]]:
         groups: dict[str, list[Wish]] = {}
         for wish in self.wishes.wanted:
-            found = find(wish.function)
-            groups.setdefault(found[0].source if found else wish.function, []).append(wish)
+            groups.setdefault(self.source_of(wish), []).append(wish)
         return groups
 
     def _prepare(self, group: list[Wish]) -> Patch | None:
@@ -123,6 +123,26 @@ class Migrator:
         patch = Patch(source, guarded)
         patch.ready = partial(self._ready, patch, guarded)
         return patch
+
+    def source_of(self, wish: Wish) -> str:
+        """The name by which the registry knows the function of a wish."""
+        found = find(wish.function)
+        return found[0].source if found else wish.function
+
+    def why_not(self, wish: Wish) -> str:
+        """Why a wish was not granted, as far as can be told now; empty if it could be."""
+        verdict = _wanted(wish)
+        return verdict.reason if isinstance(verdict, No) else ""
+
+    def trials(self) -> dict[str, Trial]:
+        """What the calls that were replaced one by one have shown in this process, by function."""
+        patches = self.patches.patches if self.patches is not None else ()
+        return {patch.source: _joined_trial(patch) for patch in patches if patch.guarded is not None}
+
+    def arms(self) -> dict[str, list[Arm]]:
+        """The substitutes that may run, by function."""
+        patches = self.patches.applied if self.patches is not None else ()
+        return {p.source: [a for a in p.guarded.arms if a.trial.calls] for p in patches if p.guarded is not None}
 
     def guarded_of(self, function: Any) -> Guarded | None:
         """The substitutes of a library's function that this plan has replaced, or None."""
@@ -271,6 +291,18 @@ def _together(found: Iterable[tuple[Substitution, ...] | No]) -> list[Substituti
     """All substitutions that any of the contexts can use, each once."""
     every = [one for some in found if not isinstance(some, No) for one in some]
     return list({one.name: one for one in every}.values())
+
+
+def _joined_trial(patch: Patch) -> Trial:
+    """One trial for all substitutes of a function."""
+    made, counts = Trial(patch.source, patient=True), patch.counts()
+    made.calls, made.checked = counts.fast + counts.checked, counts.checked
+    made.mismatches, made.unverified = counts.mismatches, counts.unverified
+    made.active, made.reason, made.evidence = counts.active, counts.reason, counts.evidence
+    made.declined.update(counts.declined)
+    arms = patch.guarded.arms if patch.guarded is not None else ()
+    made.pairs = [pair for arm in arms for pair in arm.trial.pairs]
+    return made
 
 
 def _joined(reasons: Iterable[str]) -> str:
