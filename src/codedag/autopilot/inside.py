@@ -106,7 +106,7 @@ class Inside:
         for template in _hot([t for t in templates if (t.site.info.file, t.site.info.index) not in changed]):
             package, info = template.name.partition(".")[0], template.site.info
             held = _held(package)
-            for one in all_substitutions():
+            for one in (each for each in all_substitutions() if each.pu == "cpu"):
                 key = (package, one.source)
                 if one.source not in seen and key not in self._asked and _is_reached(held, one.source):
                     self._asked.add(key)

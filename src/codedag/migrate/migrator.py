@@ -12,7 +12,7 @@ from typing import Any
 
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find
 from codedag.backends.supported import reasons_against
-from codedag.devices.present import is_accelerator, present
+from codedag.devices.present import bring, is_accelerator, present
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import loopback, workers
 from codedag.migrate.contexts import Contexts
@@ -254,8 +254,11 @@ def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
     """The registered substitutions that a wish can mean, or why there are none."""
     if wish.variant.partition(",")[0] == ORIGINAL:  # also "original, reused buffers"
         return No("the plan leaves it as it is")
+    if wish.function.startswith("operator."):
+        return No("an operator has no function to replace: `codedag run --plan` replaces it at its place")
     known = find(wish.function)
-    here = Yes if wish.pu == loopback.PU else present(wish.pu)
+    loaded = bring if wish.variant else present  # a plan that names what runs there gets its library
+    here = Yes if wish.pu == loopback.PU else loaded(wish.pu)
     if isinstance(here, No) and not (known and _is_early(wish)):
         return here
     if not known:
