@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 from codedag.autopilot.pilot import Applied, Pilot
 from codedag.autopilot.shares import Proven, Share, join, move_of
-from codedag.backends.known_graph import with_effects
 from codedag.ir import Change, CostTable, Declined, Graph, Move, Op, Plan, Proof, Report, Source
 from codedag.migrate.trial import EVERY, FIRST, RAREST, Trial
 from codedag.plan.serial import serial_plan
@@ -103,7 +102,7 @@ def results(pilot: Pilot) -> list[Result]:
 def conclude(pilot: Pilot, seconds: float, switched_seconds: float, observing_seconds: float) -> Outcome:
     """The outcome of a pilot that has stopped."""
     gathered = pilot.team.gathered()
-    graph, costs = with_effects(gathered.graph()), gathered.costs()
+    graph, costs = _with_effects(gathered.graph()), gathered.costs()
     every = results(pilot)
     made = [result.applied for result in every if result.counts]
     moves = [_move(pilot, applied, graph) for applied in made]
@@ -121,6 +120,15 @@ def conclude(pilot: Pilot, seconds: float, switched_seconds: float, observing_se
         [move_of(applied, pilot.program) for applied in made],
         [move_of(result.applied, pilot.program) for result in every if result.was_tried],
     )
+
+
+def _with_effects(graph: Graph) -> Graph:
+    """The graph with its effects column; what is known of libraries is loaded only if there is an operation."""
+    if not len(graph):
+        return graph
+    from codedag.backends.known_graph import with_effects
+
+    return with_effects(graph)
 
 
 def _where(pilot: Pilot, applied: Applied) -> str:

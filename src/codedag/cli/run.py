@@ -14,6 +14,7 @@ from codedag.cli.options import (
     PROGRAM_SETTINGS,
     conclude,
     is_disabled,
+    out_of_the_way,
     output_option,
     program_arguments,
     say,
@@ -21,6 +22,7 @@ from codedag.cli.options import (
 )
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
+from codedag.instrument.python import uncollected
 
 if TYPE_CHECKING:
     from codedag.autopilot.options import Options
@@ -62,12 +64,14 @@ def command(
     target = target_of(module, arguments)
     if is_disabled():
         return launch.run(target, lambda path, source: compile(source, path, "exec", dont_inherit=True)).leave
-    # what is needed after the program is loaded before it: it may leave nothing to load from
-    import codedag.view.summary  # noqa: F401
-    from codedag.autopilot import session
-    from codedag.trace.rundir import Keeper
+    with uncollected():
+        # what is needed after the program is loaded before it: it may leave nothing to load from
+        import codedag.view.summary  # noqa: F401
+        from codedag.autopilot import session
+        from codedag.trace.rundir import Keeper
 
-    options = _options(asked)
+        options = _options(asked)
+    out_of_the_way()
     if site_module.why_twin:
         say(ctx, f"note: the plain-Python recorder is in use: {site_module.why_twin}")
     keeper = Keeper("run", target, output)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import random
-import statistics
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from codedag.ir.verdict import No, Verdict
@@ -18,6 +17,22 @@ EVERY, RAREST = 50, 400  # calls per check at first, and after many checks witho
 HOPELESS = 0.5  # a gain below this is no matter of noise
 NOISY = 3 * FIRST  # timings after which a gain that does not show has not been there
 FAILURES = 3  # exceptions of its own after which a change is taken back
+
+
+def median(values: Iterable[float]) -> float:
+    """The middle one of some values, or the mean of the two in the middle; `statistics` takes long to load."""
+    found = sorted(values)
+    return (found[(len(found) - 1) // 2] + found[len(found) // 2]) / 2
+
+
+def quarters(values: Iterable[float]) -> tuple[float, float, float]:
+    """The points that part at least two values into quarters, as `statistics.quantiles` finds them."""
+    found = sorted(values)
+    places = [(max(1, min(i * (len(found) + 1) // 4, len(found) - 1)), i * (len(found) + 1)) for i in (1, 2, 3)]
+    low, middle, high = (
+        (found[at - 1] * (4 - (whole - 4 * at)) + found[at] * (whole - 4 * at)) / 4 for at, whole in places
+    )
+    return low, middle, high
 
 
 @dataclass(slots=True)
@@ -126,7 +141,7 @@ class Trial:
     def gain(self) -> float:
         """Median of original time over variant time; the first call, which pays for warming up, does not count."""
         ratios = [a / b for a, b in (self.pairs[1:] or self.pairs) if b > 0]
-        return statistics.median(ratios) if ratios else 0.0
+        return median(ratios) if ratios else 0.0
 
     def saved_seconds(self) -> tuple[float, float, float]:
         """Seconds saved per call: median, and the quarter points around it."""
@@ -134,6 +149,6 @@ class Trial:
         if not saved:
             return 0.0, 0.0, 0.0
         if len(saved) < 4:
-            return statistics.median(saved), saved[0], saved[-1]
-        low, middle, high = statistics.quantiles(saved, n=4)
+            return median(saved), saved[0], saved[-1]
+        low, middle, high = quarters(saved)
         return middle, low, high
