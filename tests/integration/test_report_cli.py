@@ -30,7 +30,7 @@ def test_every_run_has_a_report_with_everything_in_it(codedag, programs, tmp_pat
     data = _data(tmp_path / "run" / "report.html")
     assert data["run"]["status"] == "ok"
     assert data["report"]["verdict"]["mismatches"] == 0
-    assert {"ops", "views", "plan", "costs", "events", "edges", "machine"} <= data.keys()
+    assert {"ops", "picture", "plan", "costs", "events", "edges", "machine"} <= data.keys()
     assert not (tmp_path / "run" / "records").exists()
 
 

@@ -184,6 +184,10 @@ def key(substitution: Substitution) -> str:
         "processor": _processor(),
         "settings": sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(SETTINGS)),
     }
+    if substitution.stays:
+        from codedag.backends.on_device import device  # it needs numpy, which such a substitution has loaded
+
+        facts["device"] = str(device())
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

@@ -94,6 +94,7 @@ class Substitution:
         "run",
         "source",
         "source_needs",
+        "stays",
     )
 
     def __init__(
@@ -106,8 +107,10 @@ class Substitution:
         needs: str,
         source_needs: str,
         pu: str,
+        stays: bool = False,
     ) -> None:
         self.run = run
+        self.stays = stays  # it takes and gives what is held on its device (on_device.Held)
         self.source = source
         self.into = into
         self.equivalence = Equivalence(equivalence)
@@ -202,7 +205,14 @@ class Decorator(Protocol):
 
 
 def substitutes(
-    source: str, *, into: str, gives: Equivalence, needs: str, source_needs: str = "", pu: str = "cpu"
+    source: str,
+    *,
+    into: str,
+    gives: Equivalence,
+    needs: str,
+    source_needs: str = "",
+    pu: str = "cpu",
+    stays: bool = False,
 ) -> Decorator:
     """A decorator that registers a function, written with the source's own signature, as its substitute."""
 
@@ -215,6 +225,7 @@ def substitutes(
             needs=needs,
             source_needs=source_needs,
             pu=pu,
+            stays=stays,
         )
         _table.add(made)
         return made

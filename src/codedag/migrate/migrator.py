@@ -12,13 +12,15 @@ from typing import Any
 
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find
 from codedag.backends.supported import reasons_against
-from codedag.devices.present import present
+from codedag.devices.present import is_accelerator, present
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import loopback, workers
 from codedag.migrate.contexts import Contexts
 from codedag.migrate.counted import Counted, summed
+from codedag.migrate.guard import attempt
 from codedag.migrate.guarded import Guarded
 from codedag.migrate.modes import Mode, mode_of
+from codedag.migrate.passages import Passages
 from codedag.migrate.patches import Patch, Patches
 from codedag.migrate.usable import may_run
 from codedag.migrate.wishes import ORIGINAL, Wish, Wishes
@@ -62,6 +64,7 @@ class Migrator:
         self.outcome = Outcome()
         self.elsewhere: dict[str, Counted] = {}  # what other processes counted
         self._last: dict[str, Counted] = {}
+        self.passages = Passages(self)
         self._early: set[Wish] = set()  # for units whose library was not loaded when the plan was applied
 
     def __enter__(self) -> Migrator:
@@ -89,6 +92,7 @@ class Migrator:
         self.patches = patches
         _holding.update({patch.source: self for patch in prepared})
         self._note_results()
+        attempt(self.passages.attach)
         workers.join(self)
         return self.outcome.counts()
 
@@ -113,12 +117,17 @@ class Migrator:
         guarded = Guarded(
             *chosen,
             mode=self.mode,
-            contexts=Contexts({context: not isinstance(verdict, No) for context, verdict in wanted.items()}),
+            contexts=Contexts({wish.context: _unit(wish, wanted[wish.context]) for wish in group}),
             demote=self.demote and chosen[0].pu != loopback.PU,
         )
         patch = Patch(source, guarded)
         patch.ready = partial(self._ready, patch, guarded)
         return patch
+
+    def guarded_of(self, function: Any) -> Guarded | None:
+        """The substitutes of a library's function that this plan has replaced, or None."""
+        applied = self.patches.applied if self.patches is not None else ()
+        return next((patch.guarded for patch in applied if patch.original is function), None)
 
     def patch_of(self, function: str) -> Patch | None:
         """The patch of one function of the plan, or None if it has no substitute here."""
@@ -147,7 +156,13 @@ class Migrator:
             here = present(wish.pu) if mine else Yes
             if isinstance(here, No):
                 return here
-        return may_run(substitution, self.allow)
+        if not substitution.stays:
+            return may_run(substitution, self.allow)
+        from codedag.backends.on_device import using  # it needs numpy, which the function's library has loaded
+
+        units = [w.pu for w in self.wishes.wanted if substitution in find(w.function) and _runs_on(substitution, w.pu)]
+        with using(units[0] if units else ""):  # a proof holds for the device on which it was made
+            return may_run(substitution, self.allow)
 
     def _note_results(self) -> None:
         assert self.patches is not None
@@ -163,6 +178,7 @@ class Migrator:
         if self.patches is None:
             return 0
         workers.leave(self)
+        attempt(self.passages.give_back)
         self._last = self.counted()
         patches, self.patches = self.patches, None
         for patch in patches.patches:
@@ -175,7 +191,8 @@ class Migrator:
         """What this process counted, by function."""
         if self.patches is None:
             return self._last
-        return {patch.source: Counted.of(patch.counts()) for patch in self.patches.patches}
+        patched = {patch.source: Counted.of(patch.counts()) for patch in self.patches.patches}
+        return summed([patched, self.passages.counted()])
 
     def counted(self) -> dict[str, Counted]:
         """What this process and those that it started counted, by function."""
@@ -226,6 +243,8 @@ def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
     if wish.pu == loopback.PU:
         return (loopback.loopback(known[0].source),)
     fitting = tuple(one for one in known if _runs_on(one, wish.pu) and wish.variant in ("", one.into, one.name))
+    own = tuple(one for one in fitting if one.pu in (wish.pu, wish.pu.partition(":")[0]))
+    fitting = own or fitting  # what names the unit itself comes before what torch runs anywhere
     variant = f" as {wish.variant}" if wish.variant else ""
     if not fitting and isinstance(here, No):
         return here
@@ -238,8 +257,14 @@ def _is_early(wish: Wish) -> bool:
     return isinstance(here, No) and here.reason.endswith(UNUSED)
 
 
+def _unit(wish: Wish, verdict: tuple[Substitution, ...] | No) -> str:
+    return "" if isinstance(verdict, No) else wish.pu
+
+
 def _runs_on(substitution: Substitution, pu: str) -> bool:
-    return pu == substitution.pu or pu.partition(":")[0] == substitution.pu != "cpu"
+    """Whether a substitution is for a unit; those that torch runs anywhere are for each of its accelerators."""
+    family = pu.partition(":")[0]
+    return pu == substitution.pu or family == substitution.pu != "cpu" or (substitution.stays and is_accelerator(pu))
 
 
 def _together(found: Iterable[tuple[Substitution, ...] | No]) -> list[Substitution]:
