@@ -21,6 +21,7 @@ from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
 from codedag.autopilot.inside import Inside
 from codedag.autopilot.repeats import Repeats
 from codedag.autopilot.replay import Replay
+from codedag.autopilot.rows import Rows
 from codedag.autopilot.shares import Proven
 from codedag.autopilot.team import Team
 from codedag.autopilot.widen import Widen
@@ -82,6 +83,7 @@ class Pilot:
     replay: Replay = field(init=False)
     inside: Inside = field(init=False)
     placed: Placed | None = None  # what the plan places on units
+    rows: Rows = field(init=False)
     known: list[Proven] = field(default_factory=list)  # proven elsewhere: made as soon as their file is loaded
     memory: Memory = field(default_factory=Memory)
     kernels: list[tuple[int, int]] = field(default_factory=list)  # that the known changes will want
@@ -97,7 +99,7 @@ class Pilot:
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
         self.shelf = Shelf(synchronous=self.synchronous)
-        self.team, self.replay, self.inside = Team(self), Replay(self), Inside(self)
+        self.team, self.replay, self.inside, self.rows = Team(self), Replay(self), Inside(self), Rows(self)
         self.widen = Widen(self.program, self.memory, self.later, self._is_planned, self._widened, self._not_widened)
 
     # -- the life of a run
@@ -111,10 +113,14 @@ class Pilot:
             if self.placed is not None:
                 attempt(self.placed.start)
             return
-        if self.known:
-            self.program.begin = self.replay.from_known
+        self.program.begin = self._begin
         site_module.native.start(self.recorder, self.program.names)
         self._start_thread()
+
+    def _begin(self, file: InstrumentedFile) -> None:
+        """Makes the changes that need no observing, as a file is loaded."""
+        self.replay.from_known(file)
+        attempt(self.rows.begin, file)
 
     def _start_thread(self) -> None:
         self._paused = False

@@ -86,6 +86,12 @@ def proven_here(substitution: Substitution) -> Verdict:
     return _proven(substitution, str(cache_dir() / FILE), key(substitution)) if available else available
 
 
+def known_here(substitution: Substitution) -> Verdict | None:
+    """What an earlier proof on this machine said; None if there was none."""
+    known = _read(cache_dir() / FILE).get(key(substitution))
+    return None if known is None else Yes if known["ok"] else No(str(known["reason"]))
+
+
 def forget() -> None:
     """Forgets what this process remembers of proofs; the cache file stays."""
     _proven.cache_clear()

@@ -66,6 +66,7 @@ class Outcome(NamedTuple):
 
 Guard = Callable[[Any], Verdict]
 CallMaker = Callable[[random.Random], Call]
+PartCheck = Callable[[tuple[Any, ...], dict[str, Any], Any], tuple[Verdict, float]]
 
 
 def attempt(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Outcome:
@@ -86,6 +87,7 @@ class Substitution:
         "_guard",
         "_make_call",
         "_original",
+        "_partly",
         "equivalence",
         "into",
         "needs",
@@ -120,6 +122,7 @@ class Substitution:
         self._guard: Guard = _no_guard
         self._make_call: CallMaker | None = None
         self._original: Callable[..., Any] | None = None
+        self._partly: PartCheck | None = None
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.equivalence.value}>"
@@ -148,6 +151,18 @@ class Substitution:
         """The decorated generator of random calls, including calls to decline and calls that must raise."""
         self._make_call = function
         return function
+
+    def partly(self, function: PartCheck) -> PartCheck:
+        """The decorated check of a result against the original on a part of a call; it also estimates the original's
+        seconds.  For calls of single elements of which each is computed by itself.
+        """
+        self._partly = function
+        return function
+
+    @property
+    def part_check(self) -> PartCheck | None:
+        """The check on a part of a call, if there is one."""
+        return self._partly
 
     def random_call(self, rng: random.Random) -> Call:
         """One random call; the same state of the generator gives the same call in fresh objects."""
