@@ -85,6 +85,15 @@ def proven_here(substitution: Substitution) -> Verdict:
     return _proven(substitution, str(cache_dir() / FILE), key(substitution)) if available else available
 
 
+def known_here(substitution: Substitution) -> Verdict | None:
+    """What an earlier proof on this machine has found, or that there can be none; None if it is to be proven."""
+    available = substitution.available()
+    if not available:
+        return available
+    known = _read(cache_dir() / FILE).get(key(substitution))
+    return None if known is None else Yes if known["ok"] else No(str(known["reason"]))
+
+
 def forget() -> None:
     """Forgets what this process remembers of proofs; the cache file stays."""
     _proven.cache_clear()
