@@ -440,7 +440,7 @@ def _is_same_function(code: types.CodeType, before: types.CodeType) -> bool:
 
 def functions_of(path: str) -> list[types.FunctionType]:
     """Every live function whose code came from this file."""
-    return [o for o in gc.get_objects() if type(o) is types.FunctionType and o.__code__.co_filename == path]
+    return functions_by_file().get(path, [])
 
 
 def functions_by_file() -> Functions:
