@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 import threading
@@ -181,10 +182,12 @@ def _write_report(found: RunDirectory, file: str, quiet: bool) -> dict[str, obje
 
 
 def _serve(found: RunDirectory, port: int) -> None:
-    """Serves the report until it is interrupted."""
+    """Serves the report until it is interrupted, on what the run leaves of the processors."""
     from codedag.trace.session import recovered
     from codedag.view.serve import Server
 
+    if hasattr(os, "nice"):
+        os.nice(19)
     with Server(found.path, port, recovered) as server:
         tell(f"report: {server.address}", "Ctrl+C ends it")
         server.serve()

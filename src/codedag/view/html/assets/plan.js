@@ -54,7 +54,7 @@ function decisionsCard(instance, refresh) {
     ids.length > WHATIF.most ? el("button", { type: "button", onclick: () => { WHATIF.most *= 4; list(); } }, `show more (${numberText(ids.length - WHATIF.most)} left)`) : "");
   };
   list();
-  return card("w12", "Decisions", el("div.tools", null, el("input", { type: "search", placeholder: "search operations, functions, files", "aria-label": "search", value: WHATIF.search, oninput: (event) => { WHATIF.search = event.target.value; list(); } }),
+  return card("w12", "Decisions", el("div.tools", null, el("input", { type: "search", placeholder: "search names, files, lines", "aria-label": "search", value: WHATIF.search, oninput: (event) => { WHATIF.search = event.target.value; list(); } }),
     el("label", null, el("input", { type: "checkbox", checked: WHATIF.all, onchange: (event) => { WHATIF.all = event.target.checked; list(); } }), " also operations without a choice")), holder);
 }
 
