@@ -111,7 +111,8 @@ def _show(found: RunDirectory, most: int) -> None:
         tell("", *text.report(found.report))
     if found.has("plan") and found.plan.moves:
         tell("", *text.moves(found.plan))
-    tell("", f"next: {_next(found)}")
+    page = found.path / "report.html"
+    tell("", *([f"report: {page}"] if page.is_file() else []), f"next: {_next(found)}")
 
 
 def _next(found: RunDirectory) -> str:

@@ -112,7 +112,7 @@ function graphTools(refresh) {
     el("span.soft.small", { id: "shown" }, `${many(picture.operations, "operation")} in ${many(count, "box", "boxes")}, ${timeText(picture.seconds)}`),
     picture.folds.length > 1 ? el("span.group", { role: "group", "aria-label": "detail" },
       press("overview", LOOK.tree === 0, set({ tree: 0, open: [], chosen: null, zoom: 0 })), press("detailed", LOOK.tree === 1, set({ tree: 1, open: [], chosen: null, zoom: 0 }))) : null,
-    LOOK.open.length ? el("button", { type: "button", id: "fold-all", onclick: set({ open: [], chosen: null, zoom: 0 }) }, `close ${many(LOOK.open.length, "opened box", "opened boxes")}`) : null,
+    LOOK.open.length ? el("button", { type: "button", id: "fold-all", onclick: set({ open: [], chosen: null, zoom: 0 }) }, `close ${LOOK.open.length} opened`) : null,
     el("span.group", { role: "group", "aria-label": "colour" }, press("colour: time", LOOK.colour === "time", set({ colour: "time" })), press("colour: PU / variant", LOOK.colour === "pu", set({ colour: "pu" }))),
     el("span.group", { role: "group", "aria-label": "before or after the plan", title: plan ? "" : "there is no plan.json in this run" },
       press("before", !LOOK.after, set({ after: false })), el("button", { type: "button", disabled: !plan, "aria-pressed": String(LOOK.after), onclick: set({ after: true }) }, "after")),
@@ -308,7 +308,7 @@ function fit(anew) {
   // A picture that would be too small to read starts at its top at a size that is; the button and "0" show all of it.
   LOOK.zoom = Math.min(1.15, all >= 0.6 || anew === "all" ? Math.max(all, 0.04) : 0.76);
   LOOK.x = Math.max(15, (width - view.width * LOOK.zoom) / 2);
-  if (view.width * LOOK.zoom > width - 30) LOOK.x = Math.min(15, width / 2 - middleOf(view) * LOOK.zoom);
+  if (view.width * LOOK.zoom > width - 30) LOOK.x = view.ways.size ? 15 : Math.min(15, width / 2 - middleOf(view) * LOOK.zoom);
   LOOK.y = Math.max(15, (height - view.height * LOOK.zoom) / 2);
   if (LOOK.chosen !== null && view.boxes[LOOK.chosen] && all < LOOK.zoom) {
     const { x, y, width: w, height: h } = view.boxes[LOOK.chosen].at;

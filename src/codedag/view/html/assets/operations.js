@@ -27,6 +27,13 @@ function bestOf(op) {
   return { best, gain: best.seconds > 0 ? base.seconds / best.seconds : null, sure: best.source === "predicted" ? "predicted, not measured" : !known ? "no interval" : best.high < base.low ? "sure" : "intervals overlap" };
 }
 
+// The first word on what a call does beside giving its result; the rest is for a pointer that rests on it.
+function effectsOf(op) {
+  if (op.effects === "unknown") return el("span.soft", null, "unknown");
+  const [first, ...more] = op.effects.split(", ");
+  return `${first.replace(" that an argument names", "")}${more.length ? " …" : ""}`;
+}
+
 // The change that an operation is part of, if any.
 function movesOf() {
   if (movesOf.of !== DATA) {
@@ -90,7 +97,7 @@ function operationRow(op, asked) {
     el("td", null, el("span.name", { title: op.name }, op.short), op.kind === "call" || op.kind === "operator" ? null : el("span.chip", null, op.kind)),
     el("td", null, el("a", { href: `#graph/op/${op.id}`, title: `${op.file}:${op.line}\n${op.context}\nshow in the graph` }, where(op))),
     num(numberText(op.calls)), num(timeText(op.own)), num(works(op) ? shareText(op.own / (DATA.whole.seconds || 1)) : ""), num(timeText(op.own / Math.max(op.calls, 1))),
-    num(sizeText(op.in)), num(sizeText(op.out)), num(rate(op) ? `${sizeText(rate(op))}/s` : ""), boundBy(op), works(op) ? op.effects === "unknown" ? el("span.soft", null, "unknown") : op.effects : "",
+    num(sizeText(op.in)), num(sizeText(op.out)), num(rate(op) ? `${sizeText(rate(op))}/s` : ""), boundBy(op), el("td", { title: op.effects }, works(op) ? effectsOf(op) : ""),
     best ? `${puLabel(best.pu)} / ${best.variant}` : el("span.soft", null, COSTS.has(op.id) ? "as written" : "not measured"),
     num(best && gain ? timesText(gain) : ""), sure,
   ], { id: `op-${op.id}`, class: op.id === asked ? "chosen" : null });
