@@ -35,8 +35,8 @@ from codedag.view.html.page import write_page  # noqa: E402
 
 SIZES = (50, 2_000, 100_000)
 ROUNDS = 5
-LIVE_ROUNDS = 9
-LIVE_PROGRAM = [str(ROOT / "tests" / "programs" / "numpy_loop.py"), "1500"]
+LIVE_ROUNDS = 7
+LIVE_PROGRAM = [str(ROOT / "tests" / "programs" / "numpy_loop.py"), "600"]
 
 
 def measured(folder: Path, count: int) -> dict[str, Any]:

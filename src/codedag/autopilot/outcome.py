@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 from codedag.autopilot.pilot import Applied, Pilot
 from codedag.autopilot.shares import Proven, Share, join, move_of
-from codedag.backends.known_graph import with_effects
 from codedag.ir import Change, CostTable, Declined, Graph, Move, Op, Plan, Proof, Report, Source
 from codedag.migrate.trial import EVERY, FIRST, RAREST, Trial
 from codedag.plan.serial import serial_plan
@@ -69,12 +68,14 @@ class Result:
         A program that never waited for its workers gained nothing from them: that is the low end.
         """
         middle, low, high = self.applied.trial.saved_seconds()
-        own = self.own.trial.calls - self.own.trial.checked
+        own = self.own.trial.calls - self.own.trial.checked + self.own.trial.in_part
         others = sum(share.calls - share.checked for share in self.others) / self.concurrency
         return middle * (own + others), low * own + min(low * others, 0.0), high * (own + others)
 
     def extra(self) -> float:
-        """Seconds that checking cost: checked calls ran twice."""
+        """Seconds that checking cost: checked calls ran twice, if not in part."""
+        if self.own.trial.in_part:
+            return 0.0
         theirs = sum(b for share in self.others for _, b in share.pairs) / self.concurrency
         return sum(b for _, b in self.own.trial.pairs) + theirs
 
@@ -103,7 +104,7 @@ def results(pilot: Pilot) -> list[Result]:
 def conclude(pilot: Pilot, seconds: float, switched_seconds: float, observing_seconds: float) -> Outcome:
     """The outcome of a pilot that has stopped."""
     gathered = pilot.team.gathered()
-    graph, costs = with_effects(gathered.graph()), gathered.costs()
+    graph, costs = _with_effects(gathered.graph()), gathered.costs()
     every = results(pilot)
     made = [result.applied for result in every if result.counts]
     moves = [_move(pilot, applied, graph) for applied in made]
@@ -121,6 +122,15 @@ def conclude(pilot: Pilot, seconds: float, switched_seconds: float, observing_se
         [move_of(applied, pilot.program) for applied in made],
         [move_of(result.applied, pilot.program) for result in every if result.was_tried],
     )
+
+
+def _with_effects(graph: Graph) -> Graph:
+    """The graph with its effects column; what is known of libraries is loaded only if there is an operation."""
+    if not len(graph):
+        return graph
+    from codedag.backends.known_graph import with_effects
+
+    return with_effects(graph)
 
 
 def _where(pilot: Pilot, applied: Applied) -> str:
@@ -187,7 +197,9 @@ def _how(pilot: Pilot, looser: list[str]) -> str:
     workers = len(pilot.team.crew.reports)
     where = f" in each of {workers} worker processes" if workers > 1 else " in the worker process" if workers else ""
     allowed = "".join(f"; {name} was allowed: {TOLERANCES[name]}" for name in looser)
-    return f"original and variant ran side by side on {sampled}{where}{kernels}{allowed}"
+    in_part = sum(applied.trial.in_part for applied in pilot.applied)
+    part = f"; {in_part} calls that go row by row were compared on some of their rows" if in_part else ""
+    return f"original and variant ran side by side on {sampled}{where}{part}{kernels}{allowed}"
 
 
 def _engines(pilot: Pilot) -> list[str]:
@@ -198,7 +210,7 @@ def _engines(pilot: Pilot) -> list[str]:
 
 def _change(pilot: Pilot, applied: Applied) -> Change:
     low, high = _gain_interval(applied)
-    unchecked = max(applied.trial.calls - applied.trial.checked, 1)
+    unchecked = max(applied.trial.calls - applied.trial.checked + applied.trial.in_part, 1)
     middle = sorted(applied.trial.pairs)[len(applied.trial.pairs) // 2]
     what = " > ".join(name.rpartition(".")[2] for name in applied.names)
     how = f"one table kernel ({', '.join(_engines(pilot)) or 'none'})" if applied.kind == "fuse" else applied.variant

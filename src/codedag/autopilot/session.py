@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 # by name: a program may leave a mock on the modules
 from os import getpid
+from pathlib import Path
 from time import perf_counter
 
 from codedag.autopilot.live import Live
@@ -17,13 +17,14 @@ from codedag.autopilot.outcome import Outcome, conclude
 from codedag.autopilot.pilot import Pilot
 from codedag.autopilot.proven import Store
 from codedag.autopilot.workers import Crew
-from codedag.devices.inventory import this_machine
+from codedag.devices.host import this_machine
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
 from codedag.instrument.guard import Failed, after
 from codedag.instrument.hook import importing
 from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
+from codedag.instrument.python import uncollected
 from codedag.ir import RunDirectory
 from codedag.migrate.memory import Memory
 from codedag.trace.rundir import Keeper, loaded_versions
@@ -77,6 +78,10 @@ def _pilot(target: Target, keeper: Keeper, options: Options) -> Pilot:
         max_overhead=options.max_overhead,
         memory=Memory(options.budget_nbytes),
     )
+    if options.wishes is not None and options.wishes.wanted:
+        from codedag.autopilot.placed import Placed  # with all that library patches need
+
+        pilot.placed = Placed(pilot, options.wishes)
     pilot.team.crew = Crew(None if keeper.broken else keeper.path / "workers")
     pilot.team.crew.prepare()
     return pilot
@@ -101,6 +106,13 @@ def _finished(
     keeper: Keeper, pilot: Pilot, store: Store | None, around: ExitStack, ending: Ending, ended: float
 ) -> Finished:
     """What is left to do once the program has ended; whatever fails is said, and the rest is done all the same."""
+    with uncollected():
+        return _ended(keeper, pilot, store, around, ending, ended)
+
+
+def _ended(
+    keeper: Keeper, pilot: Pilot, store: Store | None, around: ExitStack, ending: Ending, ended: float
+) -> Finished:
     keeper.left("the import hook could not be taken away", after(around.close))
     outcome = after(_conclude, pilot, ended)
     keeper.notes += pilot.notes
@@ -110,15 +122,27 @@ def _finished(
         if store is not None:
             keeper.left("what was proven could not be kept", after(_remember, store, pilot, outcome))
     if not keeper.broken and pilot.team.crew.folder is not None:
-        after(shutil.rmtree, pilot.team.crew.folder, ignore_errors=True)
+        after(_drop, pilot.team.crew.folder)
     keeper.left("the timeline could not be made", after(_keep_events, keeper, pilot, ended))
     keeper.end("ok" if ending.code == 0 else "failed", ending.code)
     if not keeper.broken:
-        after(shutil.rmtree, keeper.path / "records", ignore_errors=True)
+        after(_drop, keeper.path / "records")
     keeper.left("the report page could not be written", after(keep_page, keeper))
     if isinstance(outcome, Failed):
         return Finished(ending, None, keeper, pilot, outcome.reason)
     return Finished(ending, outcome, keeper, pilot)
+
+
+def _drop(folder: Path) -> None:
+    """Removes a folder that only this run needed."""
+    if not folder.exists():
+        return
+    try:
+        folder.rmdir()
+    except OSError:  # there is something in it
+        from shutil import rmtree  # with all that it can unpack
+
+        rmtree(folder, ignore_errors=True)
 
 
 def _conclude(pilot: Pilot, ended: float) -> Outcome:

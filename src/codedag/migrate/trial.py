@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import random
-import statistics
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from codedag.ir.verdict import No, Verdict
@@ -20,6 +19,22 @@ NOISY = 3 * FIRST  # timings after which a gain that does not show has not been 
 FAILURES = 3  # exceptions of its own after which a change is taken back
 
 
+def median(values: Iterable[float]) -> float:
+    """The middle one of some values, or the mean of the two in the middle; `statistics` takes long to load."""
+    found = sorted(values)
+    return (found[(len(found) - 1) // 2] + found[len(found) // 2]) / 2
+
+
+def quarters(values: Iterable[float]) -> tuple[float, float, float]:
+    """The points that part at least two values into quarters, as `statistics.quantiles` finds them."""
+    found = sorted(values)
+    places = [(max(1, min(i * (len(found) + 1) // 4, len(found) - 1)), i * (len(found) + 1)) for i in (1, 2, 3)]
+    low, middle, high = (
+        (found[at - 1] * (4 - (whole - 4 * at)) + found[at] * (whole - 4 * at)) / 4 for at, whole in places
+    )
+    return low, middle, high
+
+
 @dataclass(slots=True)
 class Trial:
     """Counts, timings and verdict of one change while the program runs."""
@@ -30,6 +45,7 @@ class Trial:
     patient: bool = False  # whether somebody else decides about its speed
     calls: int = 0
     checked: int = 0
+    in_part: int = 0  # of these, compared on a part of the call only: their result was the change's own
     mismatches: int = 0
     failures: int = 0
     unverified: int = 0  # results that were used unchecked before the first difference was found
@@ -83,9 +99,12 @@ class Trial:
         """The calls whose result was the change's own and was not compared."""
         return max(self.calls - self.checked - self.failures, 0)
 
-    def record(self, original_seconds: float, variant_seconds: float, verdict: Verdict) -> None:
+    def record(
+        self, original_seconds: float, variant_seconds: float, verdict: Verdict, *, in_part: bool = False
+    ) -> None:
         """Takes in one checked call; a difference or a lasting lack of gain ends the trial."""
         self.checked += 1
+        self.in_part += in_part
         if isinstance(verdict, No):
             self.mismatches += 1
             self.unverified = self.unverified or self.served()
@@ -120,13 +139,14 @@ class Trial:
 
     def renew(self) -> None:
         """Counts from 0 again, in a forked process: its own first calls are all checked."""
+        self.in_part = 0
         self.calls = self.checked = self.mismatches = self.failures = self.unverified = self._due = self._futile = 0
         self.declined, self.pairs = Counter(), []
 
     def gain(self) -> float:
         """Median of original time over variant time; the first call, which pays for warming up, does not count."""
         ratios = [a / b for a, b in (self.pairs[1:] or self.pairs) if b > 0]
-        return statistics.median(ratios) if ratios else 0.0
+        return median(ratios) if ratios else 0.0
 
     def saved_seconds(self) -> tuple[float, float, float]:
         """Seconds saved per call: median, and the quarter points around it."""
@@ -134,6 +154,6 @@ class Trial:
         if not saved:
             return 0.0, 0.0, 0.0
         if len(saved) < 4:
-            return statistics.median(saved), saved[0], saved[-1]
-        low, middle, high = statistics.quantiles(saved, n=4)
+            return median(saved), saved[0], saved[-1]
+        low, middle, high = quarters(saved)
         return middle, low, high
