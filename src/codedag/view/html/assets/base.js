@@ -70,7 +70,7 @@ function index() {
   for (let at = 0; columns && at < columns.id.length; at++) OPS.push({
     row: columns.row[at], id: columns.id[at], name: word("name", at), short: word("short", at), kind: word("kind", at),
     file: word("file", at), line: columns.line[at], context: word("context", at), ins: word("in_sig", at),
-    outs: word("out_sig", at), calls: columns.calls[at], own: columns.self[at], total: columns.total[at],
+    outs: word("out_sig", at), effects: word("effects", at), calls: columns.calls[at], own: columns.self[at], total: columns.total[at],
     out: columns.out[at], in: columns.in[at], peak: columns.peak[at], parent: columns.parent[at],
   });
   BY_ID = new Map(OPS.map((op) => [op.id, op]));
