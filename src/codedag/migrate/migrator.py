@@ -12,7 +12,7 @@ from typing import Any
 
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find
 from codedag.backends.supported import reasons_against
-from codedag.devices.present import bring, present
+from codedag.devices.present import bring, load, present
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import loopback, workers
 from codedag.migrate.contexts import Contexts
@@ -20,7 +20,7 @@ from codedag.migrate.counted import Counted, summed
 from codedag.migrate.guarded import Guarded
 from codedag.migrate.modes import Mode, mode_of
 from codedag.migrate.patches import Patch, Patches
-from codedag.migrate.usable import may_run
+from codedag.migrate.usable import library_of, may_run
 from codedag.migrate.wishes import ORIGINAL, Wish, Wishes
 
 log = logging.getLogger("codedag.migrate")
@@ -229,6 +229,9 @@ def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
     if wish.pu == loopback.PU:
         return (loopback.loopback(known[0].source),)
     fitting = tuple(one for one in known if _runs_on(one, wish.pu) and wish.variant in ("", one.into, one.name))
+    for one in fitting:
+        if wish.variant == one.name:  # as `codedag plan` names it: what the user was shown is to be had
+            load(library_of(one.needs))
     variant = f" as {wish.variant}" if wish.variant else ""
     if not fitting and isinstance(here, No):
         return here

@@ -47,10 +47,18 @@ class Substitute:
 
     def variants(self) -> dict[int, Callable[..., Any]]:
         """What the site runs instead."""
-        return {self.site.info.index: self._variant}
+        operator = self.substitution.source.startswith("operator.")
+        return {self.site.info.index: self._operator if operator else self._variant}
 
     def _variant(self, function: Any, /, *args: Any, **keywords: Any) -> Any:
-        call = self._caller.in_module(_getframe(1).f_globals)
+        return self._done(_getframe(1).f_globals, function, args, keywords)
+
+    def _operator(self, /, *args: Any) -> Any:
+        """The result of an operator: its place is given the operands alone."""
+        return self._done(_getframe(1).f_globals, self.substitution.original(), args, {})
+
+    def _done(self, space: dict[str, Any], function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        call = self._caller.in_module(space)
         plain, values = (function, args) if self._is_it(function) else unbound(function, args)
         if not self._takes(plain, values, keywords):
             return call(function, args, keywords)
