@@ -28,7 +28,9 @@ import msgspec
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "executed_programs"
-SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+SETTINGS = (
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENCV_FOR_THREADS_NUM",
+)  # fmt: skip
 CHILD = """
 import importlib, json, os, sys, time
 import codedag
@@ -38,8 +40,6 @@ except OSError:
     pass
 sys.path.insert(0, sys.argv[1])
 program = importlib.import_module(sys.argv[2])
-if "cv2" in sys.modules:
-    sys.modules["cv2"].setNumThreads(int(sys.argv[5]))
 
 def timed():
     begun, used = time.perf_counter(), time.process_time()
@@ -73,7 +73,7 @@ def measured(name: str, options: argparse.Namespace) -> dict[str, Any]:
         codedag(folder, "profile", "run", "--budget", options.budget, "--json")
         codedag(folder, "plan", "run")
         facts = predicted(folder / "run")
-        words = [PROGRAMS, name, folder / "run" / "plan.json", options.rounds, options.threads]
+        words = [PROGRAMS, name, folder / "run" / "plan.json", options.rounds]
         command = [sys.executable, "-W", "ignore", "-c", CHILD, *map(str, words)]
         done = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
     return {"program": name, **facts, **done}
