@@ -156,6 +156,7 @@ class Widen:
             self._gave_up(lane, batch)
             return self._original(fetcher, indices)
         trial.calls += count
+        trial.seconds += 0.0 if due else seconds
         data = batch.results
         if due:
             batch.take_back()
