@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from codedag.autopilot.pilot import MAX_OVERHEAD
 from codedag.backends.registry import EXACT, Equivalence
 from codedag.ir import Plan
+from codedag.migrate.wishes import Wishes
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,7 @@ class Options:
     """The wishes of one run; what is not said is as careful as possible."""
 
     plan: Plan | None = None
+    wishes: Wishes | None = None  # functions that the plan places on units
     observe_only: bool = False
     fresh: bool = False  # plans of earlier runs are ignored
     allow: tuple[Equivalence, ...] = (EXACT,)

@@ -56,7 +56,7 @@ class Result:
 
         A program that never waited for its workers gained nothing from them: that is the low end.
         """
-        own = self.own.trial.served()
+        own = self.own.trial.served() + self.own.trial.in_part
         others = sum(max(share.calls - share.checked, 0) for share in self.others) / self.concurrency
         middle, low, high = self.applied.trial.saved(own + others)
         if others and low > 0:
@@ -64,7 +64,9 @@ class Result:
         return middle, low, high
 
     def extra(self) -> float:
-        """Seconds that checking cost: checked calls ran twice."""
+        """Seconds that checking cost: checked calls ran twice, if not in part."""
+        if self.own.trial.in_part:
+            return 0.0
         theirs = sum(b for share in self.others for _, b in share.pairs) / self.concurrency
         return sum(b for _, b in self.own.trial.pairs) + theirs
 
@@ -191,7 +193,9 @@ def _how(pilot: Pilot, looser: list[str]) -> str:
     workers = len(pilot.team.crew.reports)
     where = f" in each of {workers} worker processes" if workers > 1 else " in the worker process" if workers else ""
     allowed = "".join(f"; {name} was allowed: {TOLERANCES[name]}" for name in looser)
-    return f"original and variant ran side by side on {sampled}{where}{kernels}{allowed}"
+    in_part = sum(applied.trial.in_part for applied in pilot.applied)
+    part = f"; {in_part} calls that go row by row were compared on some of their rows" if in_part else ""
+    return f"original and variant ran side by side on {sampled}{where}{part}{kernels}{allowed}"
 
 
 def _engines(pilot: Pilot) -> list[str]:
@@ -202,7 +206,7 @@ def _engines(pilot: Pilot) -> list[str]:
 
 def _change(pilot: Pilot, applied: Applied) -> Change:
     low, high = _gain_interval(applied)
-    unchecked = max(applied.trial.calls - applied.trial.checked, 1)
+    unchecked = max(applied.trial.calls - applied.trial.checked + applied.trial.in_part, 1)
     middle = sorted(applied.trial.pairs)[len(applied.trial.pairs) // 2]
     what = " > ".join(name.rpartition(".")[2] for name in applied.names)
     how = f"one table kernel ({', '.join(_engines(pilot)) or 'none'})" if applied.kind == "fuse" else applied.variant

@@ -17,10 +17,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
-from codedag.autopilot.applied import Applied, Function, Refused, Watch
+from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
 from codedag.autopilot.inside import Inside
 from codedag.autopilot.repeats import Repeats
 from codedag.autopilot.replay import Replay
+from codedag.autopilot.rows import Rows
 from codedag.autopilot.shares import Proven
 from codedag.autopilot.team import Team
 from codedag.autopilot.widen import Widen
@@ -44,6 +45,7 @@ from codedag.trace.events import Log
 from codedag.trace.recorder import Recorder, Template, shown_path
 
 if TYPE_CHECKING:
+    from codedag.autopilot.placed import Placed
     from codedag.backends.apart import Prover
 
 ENDED = "the program ended before it was proven"
@@ -83,6 +85,8 @@ class Pilot:
     team: Team = field(init=False)
     replay: Replay = field(init=False)
     inside: Inside = field(init=False)
+    placed: Placed | None = None  # what the plan places on units
+    rows: Rows = field(init=False)
     known: list[Proven] = field(default_factory=list)  # proven elsewhere: made as soon as their file is loaded
     memory: Memory = field(default_factory=Memory)
     kernels: list[tuple[int, int]] = field(default_factory=list)  # that the known changes will want
@@ -102,7 +106,7 @@ class Pilot:
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
         self.shelf = Shelf(synchronous=self.synchronous)
-        self.team, self.replay, self.inside = Team(self), Replay(self), Inside(self)
+        self.team, self.replay, self.inside, self.rows = Team(self), Replay(self), Inside(self), Rows(self)
         self.widen = Widen(self.program, self.memory, self.later, self._is_planned, self._widened, self._not_widened)
 
     # -- the life of a run
@@ -113,11 +117,17 @@ class Pilot:
         self.team.start()
         if self.plan is not None:
             self.program.prepare = self.replay.from_plan
+            if self.placed is not None:
+                attempt(self.placed.start)
             return
-        if self.known:
-            self.program.begin = self.replay.from_known
+        self.program.begin = self._begin
         site_module.native.start(self.recorder, self.program.names)
         self._start_thread()
+
+    def _begin(self, file: InstrumentedFile) -> None:
+        """Makes the changes that need no observing, as a file is loaded."""
+        self.replay.from_known(file)
+        attempt(self.rows.begin, file)
 
     def _start_thread(self) -> None:
         self._paused = False
@@ -162,11 +172,13 @@ class Pilot:
         if self._prover is not None:
             attempt(self._prover.close)
         attempt(self.inside.restore)
+        if self.placed is not None:
+            attempt(self.placed.stop)
         self._thread, self._paused = None, False
         if self.plan is not None:
             loaded = {shown_path(path) for path in self.program.files}
             for move in self.plan.moves:
-                if move.file not in loaded:
+                if move.file not in loaded and move.kind != PLACE:
                     where = f"{move.file}:{move.line}"
                     self.refused.append(Refused(f"{move.kind} of the plan", where, "the program has no such file"))
         self.notes += self.team.conclude()

@@ -86,6 +86,10 @@ def _pilot(target: Target, keeper: Keeper, options: Options) -> Pilot:
         max_overhead=options.max_overhead,
         memory=Memory(options.budget_nbytes),
     )
+    if options.wishes is not None and options.wishes.wanted:
+        from codedag.autopilot.placed import Placed  # with all that library patches need
+
+        pilot.placed = Placed(pilot, options.wishes)
     pilot.team.crew = Crew(None if keeper.broken else keeper.path / "workers")
     pilot.team.crew.prepare()
     return pilot

@@ -23,6 +23,7 @@ from typing import Any
 from codedag.backends.registry import Call, Equivalence, Outcome, Substitution, attempt
 from codedag.backends.requirements import installed_version, parse
 from codedag.backends.same import same
+from codedag.instrument.guard import Declined
 from codedag.ir.errors import CannotWrite
 from codedag.ir.files import write_atomically
 from codedag.ir.places import cache_dir
@@ -122,6 +123,8 @@ def _agree(substitution: Substitution, number: int) -> Verdict:
         return No(f"the guard accepted a call for which the original raises {expected.error!r}")
     got = [attempt(substitution.run, *call.args, **call.kwargs) for call in (ours, again)]
     for outcome in got:
+        if isinstance(outcome.error, Declined):
+            return Yes  # it gave its result up, and the original would have run
         if outcome.error is not None:
             return No(f"the substitute raises {outcome.error!r}")
     return _same_effects(substitution.equivalence, (theirs, expected), (ours, got[0]), got[1])
@@ -187,6 +190,10 @@ def key(substitution: Substitution) -> str:
         "processor": _processor(),
         "settings": sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(SETTINGS)),
     }
+    if substitution.stays:
+        from codedag.backends.on_device import device  # it needs numpy, which such a substitution has loaded
+
+        facts["device"] = str(device())
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

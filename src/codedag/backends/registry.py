@@ -66,6 +66,7 @@ class Outcome(NamedTuple):
 
 Guard = Callable[[Any], Verdict]
 CallMaker = Callable[[random.Random], Call]
+PartCheck = Callable[[tuple[Any, ...], dict[str, Any], Any], tuple[Verdict, float]]
 
 
 def attempt(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Outcome:
@@ -86,6 +87,7 @@ class Substitution:
         "_guard",
         "_make_call",
         "_original",
+        "_partly",
         "equivalence",
         "into",
         "needs",
@@ -93,6 +95,7 @@ class Substitution:
         "run",
         "source",
         "source_needs",
+        "stays",
     )
 
     def __init__(
@@ -105,8 +108,10 @@ class Substitution:
         needs: str,
         source_needs: str,
         pu: str,
+        stays: bool = False,
     ) -> None:
         self.run = run
+        self.stays = stays  # it takes and gives what is held on its device (on_device.Held)
         self.source = source
         self.into = into
         self.equivalence = Equivalence(equivalence)
@@ -117,6 +122,7 @@ class Substitution:
         self._guard: Guard = _no_guard
         self._make_call: CallMaker | None = None
         self._original: Callable[..., Any] | None = None
+        self._partly: PartCheck | None = None
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.equivalence.value}>"
@@ -145,6 +151,18 @@ class Substitution:
         """The decorated generator of random calls, including calls to decline and calls that must raise."""
         self._make_call = function
         return function
+
+    def partly(self, function: PartCheck) -> PartCheck:
+        """The decorated check of a result against the original on a part of a call; it also estimates the original's
+        seconds.  For calls of single elements of which each is computed by itself.
+        """
+        self._partly = function
+        return function
+
+    @property
+    def part_check(self) -> PartCheck | None:
+        """The check on a part of a call, if there is one."""
+        return self._partly
 
     def random_call(self, rng: random.Random) -> Call:
         """One random call; the same state of the generator gives the same call in fresh objects."""
@@ -188,7 +206,14 @@ class Decorator(Protocol):
 
 
 def substitutes(
-    source: str, *, into: str, gives: Equivalence, needs: str, source_needs: str = "", pu: str = "cpu"
+    source: str,
+    *,
+    into: str,
+    gives: Equivalence,
+    needs: str,
+    source_needs: str = "",
+    pu: str = "cpu",
+    stays: bool = False,
 ) -> Decorator:
     """A decorator that registers a function, written with the source's own signature, as its substitute."""
 
@@ -201,6 +226,7 @@ def substitutes(
             needs=needs,
             source_needs=source_needs,
             pu=pu,
+            stays=stays,
         )
         _table.add(made)
         return made

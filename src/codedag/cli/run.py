@@ -27,6 +27,8 @@ from codedag.instrument.python import uncollected
 
 if TYPE_CHECKING:
     from codedag.autopilot.options import Options
+    from codedag.ir import Plan
+    from codedag.migrate.wishes import Wishes
 #: What starts other programs rather than doing the work.
 LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "torchrun", "accelerate", "deepspeed")
 _INSIDE = "use torchrun --no-python ... codedag run SCRIPT"
@@ -35,7 +37,9 @@ _INSIDE = "use torchrun --no-python ... codedag run SCRIPT"
 @click.command(
     "run", context_settings=PROGRAM_SETTINGS, short_help="Run a program with less waiting, and the same results."
 )
-@click.option("--plan", metavar="FILE", help="Apply a saved plan.json from the start instead of observing.")
+@click.option(
+    "--plan", metavar="FILE", help="Apply a saved plan.json or migration_plan.json from the start instead of observing."
+)
 @click.option("--observe-only", is_flag=True, help="Observe and report, change nothing.")
 @click.option("--fresh", is_flag=True, help="Ignore what earlier runs of this program have proven.")
 @click.option(
@@ -86,17 +90,22 @@ def _options(asked: dict[str, Any]) -> Options:
     from codedag.autopilot.options import Options
     from codedag.backends.registry import Equivalence
     from codedag.cli.settings import SETTINGS, settings
-    from codedag.ir import load
 
     words = {name.replace("_", "-"): value for name, value in asked.items() if value not in (None, False)}
     chosen = settings(Path.cwd()) | {name: SETTINGS[name](value) for name, value in words.items()}
-    plan = load(chosen["plan"], "plan") if "plan" in chosen else None
-    found = Options(plan, chosen.get("observe-only", False), chosen.get("fresh", False))
+    plan, wishes = _plan(chosen["plan"]) if "plan" in chosen else (None, None)
+    found = Options(plan, wishes, chosen.get("observe-only", False), chosen.get("fresh", False))
     allow = tuple(map(Equivalence, chosen.get("allow", ("exact",))))
     return replace(
         found, allow=allow, budget_nbytes=chosen.get("budget-ram"),
         max_overhead=chosen.get("max-overhead", found.max_overhead), begun=BEGUN,
     )  # fmt: skip
+
+
+def _plan(path: str) -> tuple[Plan, Wishes]:
+    from codedag.autopilot.placed import read  # with all that library patches need
+
+    return read(path)
 
 
 def _report(ctx: click.Context, finished: object) -> None:

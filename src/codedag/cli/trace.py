@@ -63,6 +63,7 @@ def command(
     with uncollected():
         # what is needed after the program is loaded before it: it may leave nothing to load from
         import codedag.view.text  # noqa: F401
+        from codedag.backends.known_graph import with_effects
         from codedag.instrument.program import Program
         from codedag.instrument.selection import FilterConfig
         from codedag.trace.rundir import Keeper
@@ -72,7 +73,8 @@ def command(
         say(ctx, f"note: the plain-Python recorder is in use: {site_module.why_twin}")
     keeper = Keeper("trace", target, output)
     program = Program([target.root()], drill, FilterConfig(include, exclude, function, no_function))
-    traced = trace(target, keeper, program=program, max_depth=max_depth or 0, memory=memory, samples=not no_samples)
+    depth, samples = max_depth or 0, not no_samples
+    traced = trace(target, keeper, program=program, max_depth=depth, memory=memory, samples=samples, known=with_effects)
     conclude(ctx, _report, ctx, keeper, traced)
     return traced.ending.leave
 

@@ -50,6 +50,7 @@ class Trial:
     patient: bool = False  # whether somebody else decides about its speed
     calls: int = 0
     checked: int = 0
+    in_part: int = 0  # of these, compared on a part of the call only: their result was the change's own
     mismatches: int = 0
     failures: int = 0
     unverified: int = 0  # results that were used unchecked before the first difference was found
@@ -104,9 +105,12 @@ class Trial:
         """The calls whose result was the change's own and was not compared."""
         return max(self.calls - self.checked - self.failures, 0)
 
-    def record(self, original_seconds: float, variant_seconds: float, verdict: Verdict) -> None:
+    def record(
+        self, original_seconds: float, variant_seconds: float, verdict: Verdict, *, in_part: bool = False
+    ) -> None:
         """Takes in one checked call; a difference or a lasting lack of gain ends the trial."""
         self.checked += 1
+        self.in_part += in_part
         if isinstance(verdict, No):
             self.mismatches += 1
             self.unverified = self.unverified or self.served()
@@ -141,6 +145,7 @@ class Trial:
 
     def renew(self) -> None:
         """Counts from 0 again, in a forked process: its own first calls are all checked."""
+        self.in_part = 0
         self.calls = self.checked = self.mismatches = self.failures = self.unverified = self._due = self._futile = 0
         self.declined, self.pairs = Counter(), []
 
