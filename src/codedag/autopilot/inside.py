@@ -122,7 +122,11 @@ class Inside:
         granted: dict[str, tuple[Wish, Patch]] = {}
         for wish in wishes:
             substitution = next((one for one in find(wish.source) if one.into == wish.into), None)
-            verdict = may_run(substitution, self.pilot.allow) if substitution else No("it is not in the registry")
+            verdict = (
+                may_run(substitution, self.pilot.allow, self.pilot.prove)
+                if substitution
+                else No("it is not in the registry")
+            )
             if isinstance(verdict, No):
                 self._refuse(wish, verdict.reason)
             elif substitution is not None and wish.source not in granted:

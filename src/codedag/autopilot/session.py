@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # by name: a program may leave a mock on the modules
 from os import getpid
 from pathlib import Path
 from time import perf_counter
 
+from codedag.autopilot.estimate import Spans, before_us
 from codedag.autopilot.live import Live
 from codedag.autopilot.options import Options
 from codedag.autopilot.outcome import Outcome, conclude
@@ -58,14 +59,22 @@ def run(target: Target, keeper: Keeper, options: Options | None = None) -> Finis
     around = ExitStack()
     around.enter_context(importing(pilot.program))
     pilot.start()
+    spans = _before(options.begun, pilot.started_at)
     ending = launch.run(target, lambda path, source: pilot.program.load(path, source, main=True))
     ended = perf_counter()
     if getpid() != process:
         after(pilot.team.end_worker)
         after(around.close)
         return Finished(ending, None, keeper, pilot, forked=True)
-    done = after(_finished, keeper, pilot, store, around, ending, ended)
+    done = after(_finished, keeper, pilot, store, around, ending, (spans, ended))
     return Finished(ending, None, keeper, pilot, done.reason) if done.__class__ is Failed else done  # type: ignore[return-value]
+
+
+def _before(begun: float | None, started: float) -> Spans:
+    """Where the seconds before the program went, if the process was started for it."""
+    if begun is None:
+        return Spans(program=0.0, python=0.0)
+    return Spans(program=0.0, python=before_us(begun), starting=started - begun)
 
 
 def _pilot(target: Target, keeper: Keeper, options: Options) -> Pilot:
@@ -103,18 +112,18 @@ def _recall(pilot: Pilot, store: Store) -> None:
 
 
 def _finished(
-    keeper: Keeper, pilot: Pilot, store: Store | None, around: ExitStack, ending: Ending, ended: float
+    keeper: Keeper, pilot: Pilot, store: Store | None, around: ExitStack, ending: Ending, times: tuple[Spans, float]
 ) -> Finished:
     """What is left to do once the program has ended; whatever fails is said, and the rest is done all the same."""
     with uncollected():
-        return _ended(keeper, pilot, store, around, ending, ended)
+        return _ended(keeper, pilot, store, around, ending, *times)
 
 
 def _ended(
-    keeper: Keeper, pilot: Pilot, store: Store | None, around: ExitStack, ending: Ending, ended: float
+    keeper: Keeper, pilot: Pilot, store: Store | None, around: ExitStack, ending: Ending, spans: Spans, ended: float
 ) -> Finished:
     keeper.left("the import hook could not be taken away", after(around.close))
-    outcome = after(_conclude, pilot, ended)
+    outcome = after(_conclude, pilot, spans, ended)
     keeper.notes += pilot.notes
     keeper.left("the report could not be made", outcome)
     if not isinstance(outcome, Failed):
@@ -127,6 +136,8 @@ def _ended(
     keeper.end("ok" if ending.code == 0 else "failed", ending.code)
     if not keeper.broken:
         after(_drop, keeper.path / "records")
+    # drawing takes longer than all else, and a run without a change is looked at by few: `codedag view` can draw it
+    keeper.has_page = keeper.asked or isinstance(outcome, Failed) or bool(outcome.report.changes)
     keeper.left("the report page could not be written", after(keep_page, keeper))
     if isinstance(outcome, Failed):
         return Finished(ending, None, keeper, pilot, outcome.reason)
@@ -145,10 +156,17 @@ def _drop(folder: Path) -> None:
         rmtree(folder, ignore_errors=True)
 
 
-def _conclude(pilot: Pilot, ended: float) -> Outcome:
+def _conclude(pilot: Pilot, spans: Spans, ended: float) -> Outcome:
     pilot.stop()
-    switched = ended - pilot.switched_at if pilot.switched_at is not None else 0.0
-    return conclude(pilot, ended - pilot.started_at, switched, site_module.native.spent() / 1e9)
+    spans = replace(
+        spans,
+        program=ended - pilot.started_at,
+        switched=ended - pilot.switched_at if pilot.switched_at is not None else 0.0,
+        ending=2 * (perf_counter() - ended),  # the files are not written yet, which takes about as long
+        observing=site_module.native.spent() / 1e9,
+        beside=pilot.beside,
+    )
+    return conclude(pilot, spans)
 
 
 def _keep_events(keeper: Keeper, pilot: Pilot, ended: float) -> None:
@@ -163,7 +181,7 @@ def _keep_events(keeper: Keeper, pilot: Pilot, ended: float) -> None:
 
 def keep_page(keeper: Keeper) -> None:
     """Writes the report page next to the files that it shows, unless these could not be written or are very large."""
-    if keeper.broken:
+    if keeper.broken or not keeper.has_page:
         return
     if (keeper.path / "graph.json").stat().st_size > LARGEST_NBYTES:
         keeper.notes.append(

@@ -87,7 +87,10 @@ def proven_here(substitution: Substitution) -> Verdict:
 
 
 def known_here(substitution: Substitution) -> Verdict | None:
-    """What an earlier proof on this machine said; None if there was none."""
+    """What an earlier proof on this machine has found, or that there can be none; None if it is to be proven."""
+    available = substitution.available()
+    if not available:
+        return available
     known = _read(cache_dir() / FILE).get(key(substitution))
     return None if known is None else Yes if known["ok"] else No(str(known["reason"]))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from codedag.cli import BEGUN
 from codedag.cli.options import (
     PROGRAM_SETTINGS,
     conclude,
@@ -97,7 +98,7 @@ def _options(asked: dict[str, Any]) -> Options:
     allow = tuple(map(Equivalence, chosen.get("allow", ("exact",))))
     return replace(
         found, allow=allow, budget_nbytes=chosen.get("budget-ram"),
-        max_overhead=chosen.get("max-overhead", found.max_overhead),
+        max_overhead=chosen.get("max-overhead", found.max_overhead), begun=BEGUN,
     )  # fmt: skip
 
 
@@ -122,6 +123,7 @@ def _report(ctx: click.Context, finished: object) -> None:
     if (rank := os.environ.get("RANK", "0")) != "0":  # every rank is a program of its own; one of them speaks for all
         say(ctx, f"rank {rank}: run directory: {place}")
         return
-    say(ctx, *five_lines(outcome.report, outcome.since_switch(), place), *finished.keeper.notes)
+    say(ctx, *five_lines(outcome.report, place), *finished.keeper.notes)
     if not finished.keeper.broken:
-        say(ctx, f"next: open {quote(place + '/report.html')} in a browser, or codedag view {quote(place)}")
+        page = f"open {quote(place + '/report.html')} in a browser, or " if finished.keeper.has_page else ""
+        say(ctx, f"next: {page}codedag view {quote(place)}")

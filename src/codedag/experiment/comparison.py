@@ -320,7 +320,7 @@ def _ask(run: Path, found: Comparison) -> None:
         found.notes.append(f"the optimised run left no report: {error.message}")
         return
     found.changes += msgspec.to_builtins(report.changes)
-    if report.gain is not None and report.changes:
+    if report.gain is not None and report.changes and not report.void:
         found.estimate = Ratio(report.gain, report.gain_low or 0.0, report.gain_high or report.gain)
     if report.verdict.mismatches:
         found.notes.append(f"the optimised run itself found {report.verdict.mismatches} calls that differed")

@@ -440,19 +440,18 @@ def _is_same_function(code: types.CodeType, before: types.CodeType) -> bool:
 
 def functions_of(path: str) -> list[types.FunctionType]:
     """Every live function whose code came from this file."""
-    return [o for o in gc.get_objects() if type(o) is types.FunctionType and o.__code__.co_filename == path]
+    return functions_by_file().get(path, [])
 
 
 def functions_by_file() -> Functions:
     """Every live function, by the file its code came from."""
-    find = functions_in_python if _bind is None else _bind.functions
-    return find(gc.get_objects())
+    return functions_in_python() if _bind is None else _bind.functions()
 
 
-def functions_in_python(objects: list[Any], /) -> Functions:
-    """What `_bind.functions` finds, where that was not built."""
+def functions_in_python() -> Functions:
+    """What `_bind.functions` finds, where that was not built; it may disturb a tuple that another thread is making."""
     found: defaultdict[str, list[types.FunctionType]] = defaultdict(list)
-    for candidate in objects:
+    for candidate in gc.get_objects():
         if type(candidate) is types.FunctionType:
             found[candidate.__code__.co_filename].append(candidate)
     return found
