@@ -108,7 +108,12 @@ class Inside:
             held = _held(package)
             for one in all_substitutions():
                 key = (package, one.source)
-                if one.source not in seen and key not in self._asked and _is_reached(held, one.source):
+                if (
+                    one.pu == "cpu"
+                    and one.source not in seen
+                    and key not in self._asked
+                    and _is_reached(held, one.source)
+                ):
                     self._asked.add(key)
                     found.append(Wish(one.source, one.into, info.file, info.owner, info.index))
         return found

@@ -114,7 +114,7 @@ class Replay:
         from codedag.backends.registry import find as substitutes
 
         for substitution in substitutes(move.chain[0]):
-            if substitution.into == move.variant:
+            if substitution.into == move.variant and substitution.pu == "cpu":  # units are for Placed
                 self.pilot.apply_call(file, move.function, find.FoundCall(move.sites[0], substitution))
                 return
         raise LookupError(f"{move.chain[0]} -> {move.variant} is not in the registry of this installation")
