@@ -21,3 +21,4 @@ class Options:
     allow: tuple[Equivalence, ...] = (EXACT,)
     budget_nbytes: int | None = None  # that may be kept in memory; None: a share of what is free
     max_overhead: float = MAX_OVERHEAD
+    begun: float | None = None  # when our first module was loaded, by the clock of `perf_counter`

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 from codedag.autopilot import find
 from codedag.autopilot.applied import PLACE, Refused
 from codedag.autopilot.inside import Wish
+from codedag.autopilot.rows import ROW_BY_ROW
 from codedag.autopilot.shares import Proven
+from codedag.devices.present import load
 from codedag.instrument.program import InstrumentedFile
 from codedag.ir import Move
 from codedag.migrate.caller import Caller
 from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.usable import library_of
 from codedag.trace.recorder import shown_path
 
 if TYPE_CHECKING:
@@ -57,6 +60,8 @@ class Replay:
     def from_known(self, file: InstrumentedFile) -> None:
         """Makes the changes that are known for a file as it is loaded; the rest of it is observed as ever."""
         for move in self.pilot.known:
+            if move.kind == "substitute" and move.chain[0] in ROW_BY_ROW:  # found before their first call in any case
+                continue
             if move.file == file.path and move.sha256 != file.sha256:
                 if file.path not in self.stale:
                     self.stale.add(file.path)
@@ -114,7 +119,9 @@ class Replay:
         from codedag.backends.registry import find as substitutes
 
         for substitution in substitutes(move.chain[0]):
-            if substitution.into == move.variant and substitution.pu == "cpu":  # units are for Placed
+            if substitution.into == move.variant and not substitution.stays:  # accelerators are for Placed
+                if self.pilot.plan is not None and substitution.pu != "cpu":
+                    load(library_of(substitution.needs))  # the user's plan names it
                 self.pilot.apply_call(file, move.function, find.FoundCall(move.sites[0], substitution))
                 return
         raise LookupError(f"{move.chain[0]} -> {move.variant} is not in the registry of this installation")

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from codedag.cli import BEGUN
 from codedag.cli.options import (
     PROGRAM_SETTINGS,
     conclude,
     is_disabled,
+    out_of_the_way,
     output_option,
     program_arguments,
     say,
@@ -21,6 +23,7 @@ from codedag.cli.options import (
 )
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
+from codedag.instrument.python import uncollected
 
 if TYPE_CHECKING:
     from codedag.autopilot.options import Options
@@ -62,12 +65,14 @@ def command(
     target = target_of(module, arguments)
     if is_disabled():
         return launch.run(target, lambda path, source: compile(source, path, "exec", dont_inherit=True)).leave
-    # what is needed after the program is loaded before it: it may leave nothing to load from
-    import codedag.view.summary  # noqa: F401
-    from codedag.autopilot import session
-    from codedag.trace.rundir import Keeper
+    with uncollected():
+        # what is needed after the program is loaded before it: it may leave nothing to load from
+        import codedag.view.summary  # noqa: F401
+        from codedag.autopilot import session
+        from codedag.trace.rundir import Keeper
 
-    options = _options(asked)
+        options = _options(asked)
+    out_of_the_way()
     if site_module.why_twin:
         say(ctx, f"note: the plain-Python recorder is in use: {site_module.why_twin}")
     keeper = Keeper("run", target, output)
@@ -93,7 +98,7 @@ def _options(asked: dict[str, Any]) -> Options:
     allow = tuple(map(Equivalence, chosen.get("allow", ("exact",))))
     return replace(
         found, allow=allow, budget_nbytes=chosen.get("budget-ram"),
-        max_overhead=chosen.get("max-overhead", found.max_overhead),
+        max_overhead=chosen.get("max-overhead", found.max_overhead), begun=BEGUN,
     )  # fmt: skip
 
 
@@ -118,6 +123,7 @@ def _report(ctx: click.Context, finished: object) -> None:
     if (rank := os.environ.get("RANK", "0")) != "0":  # every rank is a program of its own; one of them speaks for all
         say(ctx, f"rank {rank}: run directory: {place}")
         return
-    say(ctx, *five_lines(outcome.report, outcome.since_switch(), place), *finished.keeper.notes)
+    say(ctx, *five_lines(outcome.report, place), *finished.keeper.notes)
     if not finished.keeper.broken:
-        say(ctx, f"next: open {quote(place + '/report.html')} in a browser, or codedag view {quote(place)}")
+        page = f"open {quote(place + '/report.html')} in a browser, or " if finished.keeper.has_page else ""
+        say(ctx, f"next: {page}codedag view {quote(place)}")

@@ -101,6 +101,7 @@ class Passage:
         patient = not migrator.demote or self.mode.always
         self.trial = Trial("a chain on a device", every=self.mode.every, first=self.mode.first, patient=patient)
         self.classes: set[Equivalence] = set()  # of the substitutes that ran
+        self.sources: dict[int, str] = {}  # the functions that were called at the stops
         self.counts: dict[str, Counter[str]] = {}  # no locks: a fork could copy one that is held
 
     def variants(self) -> dict[int, Callable[..., Any]]:
@@ -245,6 +246,7 @@ class _Call:
         assert self.arm is not None
         source = self.arm.substitution.source
         self.passage.classes.add(self.arm.substitution.equivalence)
+        self.passage.sources[self.number] = source
         ways = {"checked": 1} if checked else {"fast": 1}
         self.passage.count(source, calls=1, sent_nbytes=sent, fetched_nbytes=fetched, resident=hops, **ways)
         following = Resident(result, self.pu, checked, partial(self.passage.fetch, source))
