@@ -83,8 +83,9 @@ def _here(there: Substitution) -> Substitution:
 
     guard.__doc__ = there._guard.__doc__
     run.__module__ = __name__
-    needs = {"needs": there.needs, "source_needs": there.source_needs}
-    made = substitutes(there.source, into=PU, gives=there.equivalence, pu=PU, **needs)(run)
+    made = substitutes(
+        there.source, into=PU, gives=there.equivalence, needs=there.needs, source_needs=there.source_needs, pu=PU
+    )(run)
     made.guard(guard)
     made.calls(there.random_call)
     return made

@@ -86,6 +86,15 @@ def proven_here(substitution: Substitution) -> Verdict:
     return _proven(substitution, str(cache_dir() / FILE), key(substitution)) if available else available
 
 
+def known_here(substitution: Substitution) -> Verdict | None:
+    """What an earlier proof on this machine has found, or that there can be none; None if it is to be proven."""
+    available = substitution.available()
+    if not available:
+        return available
+    known = _read(cache_dir() / FILE).get(key(substitution))
+    return None if known is None else Yes if known["ok"] else No(str(known["reason"]))
+
+
 def forget() -> None:
     """Forgets what this process remembers of proofs; the cache file stays."""
     _proven.cache_clear()
@@ -181,6 +190,10 @@ def key(substitution: Substitution) -> str:
         "processor": _processor(),
         "settings": sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(SETTINGS)),
     }
+    if substitution.stays:
+        from codedag.backends.on_device import device  # it needs numpy, which such a substitution has loaded
+
+        facts["device"] = str(device())
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

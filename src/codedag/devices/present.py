@@ -29,7 +29,17 @@ def present(pu: str) -> Verdict:
     torch = sys.modules.get("torch")
     if family in _ACCELERATORS or _is_private(torch, family):
         return _of_torch(torch, pu, family, resource)
+    if torch is None and is_accelerator(pu):
+        return No(f"{pu[:80]} is not known, and torch, which may know it, is not used by this program")
     return No(f"{pu[:80]} is not on this machine; `codedag devices` lists what is")
+
+
+def is_accelerator(pu: str) -> bool:
+    """Whether a unit is an accelerator that torch runs, or may turn out to be one once torch is loaded."""
+    family, torch = pu.lower().partition(":")[0], sys.modules.get("torch")
+    if family in _ACCELERATORS or _is_private(torch, family):
+        return True
+    return torch is None and family.isidentifier() and family not in {*_RUNTIMES, "cpu", "opencl", "loopback"}
 
 
 def bring(pu: str) -> Verdict:
