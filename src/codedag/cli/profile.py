@@ -84,12 +84,13 @@ def _lines(profiled: Profiled, top: int) -> list[str]:
     ops = {op.id: op for op in profiled.run.graph.ops}
     rows = sorted(profiled.costs.rows, key=lambda row: -ops[row.op].self_seconds)
     head = f"{'operation':<34} {'PU':<10} {'variant':<28} {'a call':>10} {'+-':>5} {'gain':>7}  bound by"
-    shown = [_line(ops[row.op], row) for row in rows[:top]]
+    written = {row.op: _original(row) for row in profiled.costs.rows if row.pu == "cpu"}
+    shown = [_line(ops[row.op], row, written.get(row.op)) for row in rows[:top]]
     rest = [f"... and {len(rows) - top} more rows in costs.json"] if len(rows) > top else []
     return [head, *shown, *rest, *_summary(profiled, ops)]
 
 
-def _line(op: Op, row: CostRow) -> str:
+def _line(op: Op, row: CostRow, written: float | None) -> str:
     name = f"{op.name} :{op.line}"
     if row.seconds is None:
         return f"{_cut(name, 34):<34} {row.pu:<10} {_cut(row.variant, 28):<28} {row.status}: {row.reason}"
@@ -99,15 +100,23 @@ def _line(op: Op, row: CostRow) -> str:
     around = f"{spread:.0%}" if isinstance(spread, float) else ""
     return (
         f"{_cut(name, 34):<34} {row.pu:<10} {_cut(row.variant, 28):<28} {_time(each):>10} {around:>5} "
-        f"{_gain(row):>7}  {bound}"
+        f"{_gain(row, written):>7}  {bound}"
     )
 
 
-def _gain(row: CostRow) -> str:
+def _gain(row: CostRow, written: float | None) -> str:
     if row.ties:
         return "tie"
-    original = next((each.seconds for each in row.alternatives if each.variant == "original"), None)
-    return f"{original / row.seconds:.2f}x" if original and row.seconds else ""
+    if row.variant == "original" or not written or not row.seconds:
+        return ""
+    return f"{written / row.seconds:.2f}x"
+
+
+def _original(row: CostRow) -> float | None:
+    """What the operation takes as written."""
+    if row.variant == "original":
+        return row.seconds
+    return next((each.seconds for each in row.alternatives if each.variant == "original"), None)
 
 
 def _summary(profiled: Profiled, ops: dict[int, Op]) -> list[str]:

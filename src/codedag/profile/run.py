@@ -18,6 +18,8 @@ from codedag.profile.store import Store
 from codedag.profile.table import Tabulator, calls_of
 from codedag.profile.variants import pus_of_registry
 
+ROOF = 1.05  # of the peaks, which are measured too
+
 
 class CannotProfile(CodedagError):  # noqa: N818 - reads as what happened
     """A run that cannot be measured."""
@@ -89,7 +91,7 @@ def _profiled(
     scratch = {row.op: row.scratch_nbytes for row in costs.rows if row.pu == "cpu"}
     views = {row.op for row in costs.rows if row.roofline and row.pu == "cpu" and row.roofline.moved_nbytes == 0}
     cells = sum(len(contest.cells) for contest in contests.values())
-    notes = _notes(contests.values(), machine, pus)
+    notes = [*_notes(contests.values(), machine, pus), *_above_roof(costs)]
     if profiler.interrupted:
         notes.insert(0, "interrupted: what was measured so far is kept")
     return Profiled(
@@ -157,13 +159,20 @@ def _done(contests: Collection[Contest]) -> int:
 
 def _notes(contests: Collection[Contest], machine: Machine, pus: frozenset[str]) -> list[str]:
     late = sum(not cell.done for contest in contests for cell in contest.cells.values())
-    idle = sorted(pu.name for pu in machine.pus if pu.name not in pus)
+    idle = sorted(pu.name for pu in machine.pus if pu.name not in pus | pus_of_registry())
     notes = _disturbances(contests)
     if late:
         notes.append(f"{late} cells were not reached within the budget: run the command again to go on")
     if idle:
         notes.append(f"no substitution is registered for {', '.join(idle)}: nothing was measured there")
     return notes
+
+
+def _above_roof(costs: CostTable) -> list[str]:
+    """A note if something was faster than the peaks allow: then the peaks were measured on a busier machine."""
+    above = [row for row in costs.rows if row.roofline and row.roofline.share_of_peak > ROOF]
+    share = max((row.roofline.share_of_peak for row in above if row.roofline), default=0.0)
+    return [f"{len(above)} rows are above the measured peaks, by up to {share - 1:.0%}"] if above else []
 
 
 def _disturbances(contests: Collection[Contest]) -> list[str]:

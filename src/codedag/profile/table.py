@@ -12,7 +12,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from codedag.backends.registry import Equivalence
-from codedag.ir import Alternative, CostRow, CostTable, Graph, Machine, No, Op
+from codedag.ir import Alternative, CostRow, CostTable, Graph, Machine, No, Op, Pu
 from codedag.ir.costs import Measured
 from codedag.ir.events import Events
 from codedag.profile.figures import Figures, are_tied
@@ -130,7 +130,7 @@ class Tabulator:
         figures, more = cell.batches.figures(), self._more(op)
         moved = int(cell.facts.get("moved_nbytes", 0))
         work, peak = float(cell.facts.get("work_flop", 1.0)), int(cell.facts.get("peak_nbytes", 0))
-        pu = self.machine.pu(variant.pu)
+        pu = self._with_peaks(variant.pu)
         return {
             "seconds": (figures.median + more) * op.count, "low": (figures.low + more) * op.count,
             "high": (figures.high + more) * op.count,
@@ -138,6 +138,12 @@ class Tabulator:
             "equivalence": variant.equivalence.value, "buffers": variant.buffers, "per_call": _measured(figures, peak),
             "roofline": roofline_of(pu, figures.median, work, moved) or UNSET,
         }  # fmt: skip
+
+    def _with_peaks(self, name: str) -> Pu | None:
+        """The PU, or the processor itself for a library on it whose own peaks were not measured."""
+        pu, cpu = self.machine.pu(name), self.machine.pu("cpu")
+        alike = pu is not None and cpu is not None and pu.resource == cpu.resource
+        return cpu if alike and not isinstance(pu.flop_per_second if pu else None, float) else pu
 
     def _more(self, op: Op) -> float:
         """What even the fastest call in the program took beyond the original measured alone.
