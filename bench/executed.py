@@ -108,7 +108,8 @@ def line(row: dict[str, Any]) -> dict[str, Any]:
     print(
         f"{row['program']:<10} predicted {predicted * 1e3:8.1f} ms  executed {executed * 1e3:8.1f} ms "
         f"(wall {wall * 1e3:.1f})  ratio {found['ratio']:.2f}, best {found['best_ratio']:.2f}  "
-        f"as written {found['written_ratio']:.2f}  gain {found['gain']:.2f} (predicted {found['gain_predicted']:.2f})  {found['ops_per_pu']}",
+        f"as written {found['written_ratio']:.2f}  gain {found['gain']:.2f} (predicted {found['gain_predicted']:.2f})  "
+        f"{found['ops_per_pu']}",
         flush=True,
     )
     return found

@@ -75,7 +75,7 @@ def _json(profiled: Profiled) -> str:
         "run": str(profiled.run.path), "cells": profiled.cells, "measured": profiled.measured,
         "known": profiled.known, "notes": profiled.notes,
         "peak": None if peak is None else {"op": peak.op, "nbytes": peak.nbytes, "scratch_nbytes": peak.scratch_nbytes},
-        "costs": profiled.costs, "machine": profiled.machine,
+        "training_peak_nbytes": profiled.training_nbytes, "costs": profiled.costs, "machine": profiled.machine,
     }  # fmt: skip
     return msgspec.json.encode(facts).decode()
 
@@ -131,6 +131,7 @@ def _summary(profiled: Profiled, ops: dict[int, Op]) -> list[str]:
             f"an iteration needs at most {peak.nbytes / 1e6:.1f} MB, at {ops[peak.op].label}, "
             f"{peak.scratch_nbytes / 1e6:.1f} MB of them scratch"
         )
+        lines.append(f"forward and back through all of it, as in training, {profiled.training_nbytes / 1e6:.1f} MB")
     return [*lines, *(f"note: {note}" for note in profiled.notes)]
 
 

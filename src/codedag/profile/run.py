@@ -11,7 +11,7 @@ from codedag.devices.families import FAMILIES, family_of
 from codedag.devices.inventory import inventory
 from codedag.ir import CodedagError, CostTable, Machine, No, Op, RunDirectory, load, save
 from codedag.profile.figures import ENOUGH
-from codedag.profile.liveness import Peak, peak_of
+from codedag.profile.liveness import Peak, peak_of, training_peak
 from codedag.profile.profiler import Contest, Profiler, Told
 from codedag.profile.sample import Sample, Samples
 from codedag.profile.store import Store
@@ -52,6 +52,7 @@ class Profiled:
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
     known: int = 0  # cells that an earlier command had settled
+    training_nbytes: int = 0  # of a step that goes forward and back through everything
 
 
 def profile(path: str | Path, settings: Settings, told: Told = lambda done, at: None) -> Profiled:
@@ -104,6 +105,7 @@ def _profiled(
         notes,
         profiler.interrupted,
         known,
+        training_peak(run.graph, views),
     )
 
 
