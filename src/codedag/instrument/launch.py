@@ -39,6 +39,9 @@ class Target:
             raise BadScript(f"there is no script {self.name!r} in {Path.cwd()}", hint="Check the path of the script.")
         elif Path(self.name).is_dir() and not (Path(self.name) / "__main__.py").exists():
             raise BadScript(f"{self.name!r} is a directory without __main__.py", hint="Name the script itself.")
+        elif self.name.endswith(".ipynb"):
+            hint = "Export it (`jupyter nbconvert --to script NAME`), or use %%codedag and codedag.apply in its cells."
+            raise BadScript(f"{self.name!r} is a notebook, and its cells are no script", hint=hint)
         elif not self.by_runpy:
             self.read()
 

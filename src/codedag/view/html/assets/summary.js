@@ -41,7 +41,8 @@ function whySentence() {
   const hot = OPS.filter(works).sort((a, b) => b.own - a.own).slice(0, 3);
   const total = DATA.whole.seconds || 1;
   const named = hot.map((op) => `${op.short} at ${where(op)} (${shareText(op.own / total)})`).join(", ");
-  const words = [`Of ${timeText(DATA.whole.seconds)} in ${many(DATA.whole.operations, "recorded operation")}, most went to ${named}. `];
+  const part = hot.reduce((sum, op) => sum + op.own, 0) / total, verb = part < 0.2 ? "no single one took much: the longest are" : "most went to";
+  const words = [`Of ${timeText(DATA.whole.seconds)} in ${many(DATA.whole.operations, "recorded operation")}, ${verb} ${named}. `];
   const change = DATA.report && [...DATA.report.changes].sort((a, b) => (b.baseline_seconds - b.seconds) - (a.baseline_seconds - a.seconds))[0];
   if (change) words.push(`The gain comes mainly from ${change.where}: ${change.what}, ${change.reason}.`);
   else if (DATA.report && DATA.report.declined.length) {
