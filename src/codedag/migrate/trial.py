@@ -18,7 +18,7 @@ EVERY, RAREST = 50, 400  # calls per check at first, and after many checks witho
 HOPELESS = 0.5  # a gain below this is no matter of noise
 NOISY = 3 * FIRST  # timings after which a gain that does not show has not been there
 #: Seconds of checking after which a few calls are enough: eight calls that take seconds cost more than they can win.
-COSTLY, ENOUGH = 1.0, 3
+COSTLY, ENOUGH = 3.0, 3
 FAILURES = 3  # exceptions of its own after which a change is taken back
 
 

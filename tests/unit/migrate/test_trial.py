@@ -121,7 +121,7 @@ def test_calls_that_take_seconds_are_checked_three_times_and_then_by_samples():
     for _ in range(20):
         if trial.due():
             checked += 1
-            trial.record(4.0, 1.0, Yes)
+            trial.record(16.0, 4.0, Yes)
     assert trial.active
     assert 3 <= checked <= 6  # samples may come soon
 
