@@ -7,6 +7,8 @@ function verdictCard(report) {
   if (!report.changes.length) return card("w4", "Gain", el("div.big", null, "nothing changed"),
     el("p", null, report.declined.length ? "What was considered, and why it was left as it is, is on the page “Migration log”."
       : "No operation with a proven faster variant was seen."));
+  if (report.void) return card("w4", "Gain", el("div.big", null, "cannot be told"), el("p", null, report.void + ". "),
+    el("p", null, code("codedag compare"), " measures it."));
   if (report.gain_low <= 1 && report.gain_high >= 1) return card("w4", "Gain", el("div.big", null, timesText(report.gain)),
     el("p", null, `no clear difference: between ${timesText(report.gain_low)} and ${timesText(report.gain_high)} over the whole run`));
   const faster = report.gain >= 1;
