@@ -474,6 +474,23 @@ def test_a_hundred_thousand_operations_open(browser, tmp_path):
     assert (tmp_path / "run.html").stat().st_size < 2_500_000
 
 
+def test_a_gain_that_cannot_be_told_and_results_within_tolerance_are_called_so(browser, two_units):
+    found = RunDirectory(two_units).report
+    proof = msgspec.structs.replace(found.verdict, identical=False, mismatches=0)
+    made = msgspec.structs.replace(found, verdict=proof, steady_gain=3.0, steady_low=2.5, steady_high=3.5)
+    save(made, two_units / "report.json")
+    _open(browser, two_units)
+    shown = _show(browser, "summary")
+    assert "within tolerance" in shown
+    assert "40 of 40 checked calls within what was allowed" in shown
+    assert "3.00\u00d7 in the steady state" in shown
+    assert "all results were within what was allowed" in _show(browser, "log")
+    save(msgspec.structs.replace(made, void="the machine was busy"), two_units / "report.json")
+    _open(browser, two_units)
+    assert "cannot be told" in _show(browser, "summary")
+    _quiet(browser)
+
+
 def test_a_difference_is_said_loudly(browser, two_units):
     found = RunDirectory(two_units).report
     proof = msgspec.structs.replace(found.verdict, identical=False, mismatches=2, unverified=5)
