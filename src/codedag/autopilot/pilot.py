@@ -99,6 +99,7 @@ class Pilot:
     _ending: bool = False  # the program has ended: what is not begun is not done
     _working: threading.Lock = field(default_factory=threading.Lock)  # held while something is being planned
     _forking: bool = False
+    inline: float = 0.0  # seconds of planning in the program's own thread
     beside: float = 0.0  # seconds of the processor that planning took
     unplanned: list[Function] = field(default_factory=list)  # settled, and their planning has not ended
 
@@ -168,6 +169,8 @@ class Pilot:
         self.team.stop()
         self.widen.restore()
         self._end_thread()
+        if self._prover is not None:
+            attempt(self._prover.close)
         attempt(self.inside.restore)
         if self.placed is not None:
             attempt(self.placed.stop)
@@ -211,7 +214,9 @@ class Pilot:
 
         Returns how many chains of sites and templates are the parent's.
         """
-        self._inbox, self._working, self._forking, self._prover = queue.Queue(), threading.Lock(), False, None
+        self._inbox, self._working, self._forking = queue.Queue(), threading.Lock(), False
+        if self._prover is not None:
+            self._prover.forget()
         self.program.fresh_lock()
         self.memory.paused = True  # what a worker keeps is gone with it, and each would keep its own
         self._thread, self._paused = None, True
@@ -276,9 +281,16 @@ class Pilot:
     def later(self, job: Callable[[], None]) -> None:
         """Has a job done by the background thread, or at once."""
         if self.synchronous or self._thread is None:
+            started = time.perf_counter()
             job()
+            self.inline += time.perf_counter() - started
         else:
             self._inbox.put(job)
+
+    def observing(self) -> float:
+        """Seconds for which the program was held up by observing; what was planned meanwhile does not count."""
+        spent: int = site_module.native.spent()
+        return max(spent / 1e9 - self.inline, 0.0)
 
     # -- planning (in the background thread)
 
@@ -332,7 +344,7 @@ class Pilot:
 
     def _end_costly_observing(self) -> None:
         """Ends observing what is left if it has cost more than it may; what was seen until then is planned."""
-        spent, passed = site_module.native.spent() / 1e9, time.perf_counter() - self.started_at
+        spent, passed = self.observing(), time.perf_counter() - self.started_at
         most = self.max_overhead * passed
         if self.observe_only or spent <= (max(most, GRACE) if self.max_overhead == MAX_OVERHEAD else most):
             return

@@ -12,11 +12,13 @@ from codedag.autopilot.applied import PLACE, Refused
 from codedag.autopilot.inside import Wish
 from codedag.autopilot.rows import ROW_BY_ROW
 from codedag.autopilot.shares import Proven
+from codedag.devices.present import load
 from codedag.instrument.program import InstrumentedFile
 from codedag.ir import Move
 from codedag.migrate.caller import Caller
 from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.usable import library_of
 from codedag.trace.recorder import shown_path
 
 if TYPE_CHECKING:
@@ -118,6 +120,8 @@ class Replay:
 
         for substitution in substitutes(move.chain[0]):
             if substitution.into == move.variant:
+                if self.pilot.plan is not None and substitution.pu != "cpu":
+                    load(library_of(substitution.needs))  # the user's plan names it
                 self.pilot.apply_call(file, move.function, find.FoundCall(move.sites[0], substitution))
                 return
         raise LookupError(f"{move.chain[0]} -> {move.variant} is not in the registry of this installation")
