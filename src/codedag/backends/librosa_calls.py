@@ -41,11 +41,11 @@ def _sound(rng: random.Random) -> Any:
 
 
 def option(
-    rng: random.Random, values: dict[str, Any], share: float, name: str, usual: tuple[Any, ...], rare: tuple[Any, ...]
+    rng: random.Random, values: dict[str, Any], share: float, name: str, usual: tuple[Any, ...], odd: tuple[Any, ...]
 ) -> None:
     """Adds an option at times: mostly one of the usual values, now and then an odd one."""
     if rng.random() < share:
-        values[name] = weighted(rng, usual, rare, 0.07)
+        values[name] = weighted(rng, usual, odd, 0.07)
 
 
 def spectrogram(rng: random.Random) -> Call:
