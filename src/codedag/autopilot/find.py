@@ -15,7 +15,7 @@ from codedag.autopilot.applied import Applied
 from codedag.backends.elementwise import MAP, PACK, role_of
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find
 from codedag.instrument.program import InstrumentedFile
-from codedag.instrument.sites import CALL
+from codedag.instrument.sites import CALL, RECORD
 from codedag.migrate.chain import SMALLEST
 from codedag.migrate.chain import Link as ChainLink
 from codedag.trace.recorder import Template
@@ -204,3 +204,8 @@ def is_recalled(site: Any) -> bool:
     """Whether the results of a site are kept now."""
     recall = getattr(getattr(site.variant, "inner", site.variant), "__self__", None)
     return getattr(recall, "recalls", False) is True
+
+
+def recorded(file: InstrumentedFile) -> set[str]:
+    """The functions of a file that are still observed."""
+    return {info.owner for info, site in zip(file.infos, file.sites, strict=True) if site.mode == RECORD}

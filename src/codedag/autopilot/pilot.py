@@ -349,7 +349,7 @@ class Pilot:
         most = self.max_overhead * passed
         if self.observe_only or spent <= (max(most, GRACE) if self.max_overhead == MAX_OVERHEAD else most):
             return
-        open_ = [(path, owner) for path, file in list(self.program.files.items()) for owner in _recorded(file)]
+        open_ = [(path, owner) for path, file in list(self.program.files.items()) for owner in find.recorded(file)]
         for function in open_:
             watch = self.watches.setdefault(function, Watch(time.perf_counter()))
             watch.ended = watch.ended or time.perf_counter()
@@ -494,8 +494,3 @@ class Pilot:
     def _not_widened(self, what: str, function: Function, reason: str) -> None:
         path, owner = function
         self.refused.append(Refused(f"{owner}: {what}", shown_path(path), reason))
-
-
-def _recorded(file: InstrumentedFile) -> set[str]:
-    """The functions of a file that are still observed."""
-    return {info.owner for info, site in zip(file.infos, file.sites, strict=True) if site.mode == RECORD}
