@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find
-from codedag.backends.supported import reasons_against
+from codedag.backends.supported import why_as_written
 from codedag.devices.present import bring, is_accelerator, load, present
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import loopback, workers
@@ -262,15 +262,15 @@ def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
     if isinstance(here, No) and not (known and _is_early(wish)):
         return here
     if not known:
-        return No(reasons_against().get(wish.function, "no substitution of this function is registered"))
+        return No(why_as_written(wish.function))
     if wish.pu == loopback.PU:
         return (loopback.loopback(known[0].source),)
     fitting = tuple(one for one in known if _runs_on(one, wish.pu) and wish.variant in ("", one.into, one.name))
+    own = tuple(one for one in fitting if one.pu in (wish.pu, wish.pu.partition(":")[0]))
+    fitting = own or fitting  # what names the unit itself comes before what torch runs anywhere
     for one in fitting:
         if wish.variant == one.name:  # as `codedag plan` names it: what the user was shown is to be had
             load(library_of(one.needs))
-    own = tuple(one for one in fitting if one.pu in (wish.pu, wish.pu.partition(":")[0]))
-    fitting = own or fitting  # what names the unit itself comes before what torch runs anywhere
     variant = f" as {wish.variant}" if wish.variant else ""
     if not fitting and isinstance(here, No):
         return here
