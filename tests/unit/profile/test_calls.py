@@ -52,11 +52,11 @@ class OneSample:
         return self
 
 
-def tabulated(calls, original=10e-6, other=4e-6):
+def tabulated(calls, original=10e-6, other=4e-6, nbytes=10**6):
     batches = [Batches([seconds] * 6, [True] * 6, [0.0] * 6) for seconds in (original, other)]
     variants = [Variant("cpu"), Variant("numba:cpu", "numpy.add -> numba:cpu")]
     cells = {
-        variant: Cell(variant.pu, "numpy.add", "", variant.pu, variant.name, "ok", {}, found)
+        variant: Cell(variant.pu, "numpy.add", "", variant.pu, variant.name, "ok", {"moved_nbytes": nbytes}, found)
         for variant, found in zip(variants, batches, strict=True)
     }
     pus = [Pu(name=name, memory_nbytes=1, launch_seconds=0.0, resource="host") for name in ("cpu", "numba:cpu")]
@@ -75,3 +75,4 @@ def test_what_a_call_pays_at_its_place_is_paid_by_every_variant():
     assert tabulated({0: Calls(30e-6, 1.0)}) == pytest.approx([450e-6, 390e-6])  # most calls were held up
     assert tabulated({0: Calls(9e-6, 10.5e-6)}) == pytest.approx([100e-6, 40e-6])  # no clear difference
     assert tabulated({0: Calls(4e-6, 4e-6)}, 1e-6, 1e-6) == pytest.approx([10e-6, 10e-6])  # the recorder's own cost
+    assert tabulated({0: Calls(30e-6, 34e-6)}, nbytes=5000) == pytest.approx([150e-6, 90e-6])  # few bytes
