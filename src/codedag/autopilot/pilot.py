@@ -308,6 +308,8 @@ class Pilot:
             with self._working:
                 job()
             self.beside = time.thread_time()
+            if self._prover is not None and self._inbox.empty():
+                attempt(self._prover.rest)
 
     def _look_around(self) -> None:
         """What is done now and then: functions without data are left alone, and processes hear of each other."""
