@@ -27,6 +27,7 @@ GATHERER = ["_gather.c", "gather_names.c", "gather_values.c", "gather_flow.c", "
 # Kernels that must round as libraries do: no product and sum are contracted into one operation.
 EXACT_FLAGS = [] if sys.platform == "win32" else ["-O3", "-std=gnu11", "-ffp-contract=off"]
 PARTS = ("resample", "turn", "affine", "lines", "places", "distance", "colour", "table", "blur", "bytes")
+PARTS += ("shrink", "slope", "finite", "glass")
 PIXELS = ["_pixels.c", *(f"pixels_{part}.c" for part in PARTS)]
 
 setup(
@@ -64,6 +65,13 @@ setup(
             optional=True,
         ),
         Extension("codedag.migrate._patch", ["src/codedag/migrate/_patch.c"], extra_compile_args=FLAGS, optional=True),
+        Extension(
+            "codedag.migrate._lane",
+            ["src/codedag/migrate/_lane.c"],
+            depends=["src/codedag/migrate/lane_table.h"],
+            extra_compile_args=EXACT_FLAGS,  # tables must round as numpy and torch do
+            optional=True,
+        ),
         Extension("codedag.migrate._order", ["src/codedag/migrate/_order.c"], extra_compile_args=FLAGS, optional=True),
     ],
     cmdclass={"build_ext": BuildOrSayWhyNot},

@@ -50,6 +50,15 @@ def test_a_trace_has_its_calls_and_memory_over_time(traced):
     assert all(sample.nbytes > 10**6 for sample in events.memory)
 
 
+def test_what_is_known_of_the_effects_of_operations_is_in_a_trace_and_its_page(codedag, traced, tmp_path):
+    effects = {op.name: op.effects for op in load(traced).graph.ops}
+    assert effects["numpy.clip"] == "pure, writes out if given"
+    assert effects["operator.truediv"] == "pure"
+    assert codedag("view", "run", "--html", "page.html").returncode == 0
+    ops = _data(tmp_path / "page.html")["ops"]
+    assert {ops["texts"][a]: ops["texts"][b] for a, b in zip(ops["name"], ops["effects"], strict=True)} == effects
+
+
 def test_calls_of_workers_are_on_lanes_of_their_own(codedag, programs, tmp_path):
     assert codedag("trace", "-o", "run", programs / "loader.py", "--workers", 2).returncode == 0
     run = load(tmp_path / "run")

@@ -17,8 +17,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
-from codedag.autopilot.applied import Applied, Function, Refused, Watch
+from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
 from codedag.autopilot.inside import Inside
+from codedag.autopilot.recalled import Recalled, is_recalled
 from codedag.autopilot.repeats import Repeats
 from codedag.autopilot.replay import Replay
 from codedag.autopilot.rows import Rows
@@ -26,12 +27,13 @@ from codedag.autopilot.shares import Proven
 from codedag.autopilot.team import Team
 from codedag.autopilot.widen import Widen
 from codedag.backends.effects import Effects
-from codedag.backends.registry import EXACT, Equivalence
+from codedag.backends.proof import proven_here
+from codedag.backends.registry import EXACT, Equivalence, Substitution
 from codedag.instrument import sites as site_module
 from codedag.instrument.program import InstrumentedFile, Program
 from codedag.instrument.sites import RECORD, VARIANT
 from codedag.ir import Plan
-from codedag.ir.verdict import No
+from codedag.ir.verdict import No, Verdict
 from codedag.migrate.chain import Chain
 from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.guard import Failed, attempt
@@ -44,8 +46,10 @@ from codedag.trace.events import Log
 from codedag.trace.recorder import Recorder, Template, shown_path
 
 if TYPE_CHECKING:
-    from codedag.migrate.recall import Recall
+    from codedag.autopilot.placed import Placed
+    from codedag.backends.apart import Prover
 
+ENDED = "the program ended before it was proven"
 OBSERVE = 40  # executions of one operation after which its function has been seen enough
 FEW, LONG = 6, 1.5  # or this many, if they took so many seconds
 SCALAR = 5_000  # executions without data after which a function is left alone
@@ -82,7 +86,9 @@ class Pilot:
     team: Team = field(init=False)
     replay: Replay = field(init=False)
     inside: Inside = field(init=False)
+    placed: Placed | None = None  # what the plan places on units
     rows: Rows = field(init=False)
+    recalled: Recalled = field(init=False)
     known: list[Proven] = field(default_factory=list)  # proven elsewhere: made as soon as their file is loaded
     memory: Memory = field(default_factory=Memory)
     kernels: list[tuple[int, int]] = field(default_factory=list)  # that the known changes will want
@@ -91,14 +97,19 @@ class Pilot:
     _grown: dict[Function, int] = field(default_factory=dict)
     _thread: threading.Thread | None = None
     _paused: bool = False
+    _prover: Prover | None = None
+    _ending: bool = False  # the program has ended: what is not begun is not done
     _working: threading.Lock = field(default_factory=threading.Lock)  # held while something is being planned
     _forking: bool = False
+    inline: float = 0.0  # seconds of planning in the program's own thread
+    beside: float = 0.0  # seconds of the processor that planning took
     unplanned: list[Function] = field(default_factory=list)  # settled, and their planning has not ended
 
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
         self.shelf = Shelf(synchronous=self.synchronous)
-        self.team, self.replay, self.inside, self.rows = Team(self), Replay(self), Inside(self), Rows(self)
+        self.team, self.replay, self.inside = Team(self), Replay(self), Inside(self)
+        self.rows, self.recalled = Rows(self), Recalled(self)
         self.widen = Widen(self.program, self.memory, self.later, self._is_planned, self._widened, self._not_widened)
 
     # -- the life of a run
@@ -109,6 +120,8 @@ class Pilot:
         self.team.start()
         if self.plan is not None:
             self.program.prepare = self.replay.from_plan
+            if self.placed is not None:
+                attempt(self.placed.start)
             return
         self.program.begin = self._begin
         site_module.native.start(self.recorder, self.program.names)
@@ -130,18 +143,45 @@ class Pilot:
             self._thread.join(5)
             self._paused = not self._thread.is_alive()
 
+    def prove(self, substitution: Substitution) -> Verdict:
+        """Yes if a substitution is proven on this machine; else it is proven, where the program does not notice."""
+        if self.synchronous:
+            return proven_here(substitution)
+        if self._prover is None:
+            from codedag.backends.apart import Prover  # with what starts processes: only for what is not known
+
+            self._prover = Prover()
+        if self._ending or threading.current_thread() is not self._thread:
+            return No(ENDED) if self._ending else self._prover(substitution)
+        self._working.release()  # a fork need not wait for another process
+        try:
+            return self._prover(substitution)
+        finally:
+            self._working.acquire()
+
+    def go_on(self) -> bool:
+        """Whether the program still runs: nobody waits for plans once it has ended."""
+        return not self._ending
+
     def stop(self) -> int:
         """Ends everything and puts every function back; the number of functions that had to be changed."""
+        self._ending = True
+        if self._prover is not None:
+            attempt(self._prover.end)
         site_module.native.stop()
         self.team.stop()
         self.widen.restore()
         self._end_thread()
+        if self._prover is not None:
+            attempt(self._prover.close)
         attempt(self.inside.restore)
+        if self.placed is not None:
+            attempt(self.placed.stop)
         self._thread, self._paused = None, False
         if self.plan is not None:
             loaded = {shown_path(path) for path in self.program.files}
             for move in self.plan.moves:
-                if move.file not in loaded:
+                if move.file not in loaded and move.kind != PLACE:
                     where = f"{move.file}:{move.line}"
                     self.refused.append(Refused(f"{move.kind} of the plan", where, "the program has no such file"))
         self.notes += self.team.conclude()
@@ -178,6 +218,8 @@ class Pilot:
         Returns how many chains of sites and templates are the parent's.
         """
         self._inbox, self._working, self._forking = queue.Queue(), threading.Lock(), False
+        if self._prover is not None:
+            self._prover.forget()
         self.program.fresh_lock()
         self.memory.paused = True  # what a worker keeps is gone with it, and each would keep its own
         self._thread, self._paused = None, True
@@ -242,9 +284,16 @@ class Pilot:
     def later(self, job: Callable[[], None]) -> None:
         """Has a job done by the background thread, or at once."""
         if self.synchronous or self._thread is None:
+            started = time.perf_counter()
             job()
+            self.inline += time.perf_counter() - started
         else:
             self._inbox.put(job)
+
+    def observing(self) -> float:
+        """Seconds for which the program was held up by observing; what was planned meanwhile does not count."""
+        spent: int = site_module.native.spent()
+        return max(spent / 1e9 - self.inline, 0.0)
 
     # -- planning (in the background thread)
 
@@ -257,8 +306,11 @@ class Pilot:
                 job, pace = self._look_around, min(1.2 * pace, SLOWEST)  # less and less often while nothing happens
             if job is None:
                 return
+            if self._ending:
+                continue
             with self._working:
                 job()
+            self.beside = time.thread_time()
 
     def _look_around(self) -> None:
         """What is done now and then: functions without data are left alone, and processes hear of each other."""
@@ -295,7 +347,7 @@ class Pilot:
 
     def _end_costly_observing(self) -> None:
         """Ends observing what is left if it has cost more than it may; what was seen until then is planned."""
-        spent, passed = site_module.native.spent() / 1e9, time.perf_counter() - self.started_at
+        spent, passed = self.observing(), time.perf_counter() - self.started_at
         most = self.max_overhead * passed
         if self.observe_only or spent <= (max(most, GRACE) if self.max_overhead == MAX_OVERHEAD else most):
             return
@@ -325,7 +377,7 @@ class Pilot:
         self._grown[path, owner] = now
         return now != before and bool(own)
 
-    def _take_back(self, applied: Applied, indexes: Iterable[int]) -> None:
+    def take_back(self, applied: Applied, indexes: Iterable[int]) -> None:
         """Takes a change out of the program's code once its trial has ended badly."""
         if any(is_recalled(self.program.site(applied.path, index)) for index in indexes):
             return  # what keeps the results of the call goes on, and leaves the change aside
@@ -341,15 +393,14 @@ class Pilot:
             self.apply_chain(file, owner, found.links, found.between)
             taken |= {link.site.info.index for link in found.links} | set(found.between)
         for call in find.calls(file, owner, seen, self.allow):
-            if call.site not in taken:
+            if call.site not in taken and self.go_on():
                 self.apply_call(file, owner, call)
+        if not self.go_on():
+            return
         for prefix in find.prefixes(file, owner, seen, taken):
             self.apply_prefix(file, owner, prefix)
             taken |= {link.site.info.index for link in prefix.links}
-        slow = find.slow_calls(file, owner, seen, taken)
-        slow += [(a.sites[0], a.names[0]) for a in self.applied if _is_slow(a, path, owner) and a.sites[0] not in taken]
-        for site, name in dict(slow).items():
-            self.apply_recall(file, owner, site, name)
+        self.recalled.look(file, owner, seen, taken)
         self.program.install(path, [owner])
         self.widen.look()
 
@@ -368,12 +419,12 @@ class Pilot:
         )
         sites = [link.site.info.index for link in links]
         applied = Applied("fuse", file.path, owner, sites, names, trial, "table")
-        self._switch(file, applied, chain.variants())
+        self.switch(file, applied, chain.variants())
 
     def apply_call(self, file: InstrumentedFile, owner: str, call: find.FoundCall) -> None:
         """Puts a substitute in the place of a call, on trial, if it may be used and is proven on this machine."""
         substitution = call.substitution
-        verdict = may_run(substitution, self.allow)
+        verdict = may_run(substitution, self.allow, self.prove)
         if isinstance(verdict, No):
             where = f"{shown_path(file.path)}:{file.infos[call.site].line}"
             self.refused.append(Refused(substitution.name, where, verdict.reason))
@@ -383,7 +434,7 @@ class Pilot:
         names, variant = [substitution.source], substitution.into
         applied = Applied("substitute", file.path, owner, [call.site], names, trial, variant)
         applied.equivalence = substitution.equivalence.value
-        self._switch(file, applied, change.variants())
+        self.switch(file, applied, change.variants())
 
     def apply_prefix(self, file: InstrumentedFile, owner: str, found: find.FoundPrefix) -> None:
         """Keeps what a function reads and always does to it."""
@@ -393,28 +444,12 @@ class Pilot:
         prefix = Prefix(found.links, trial, self.memory, Repeats(self.program).expected)
         sites = [link.site.info.index for link in found.links]
         applied = Applied("remember", file.path, owner, sites, list(found.names), trial, "kept in memory")
-        self._switch(file, applied, prefix.variants())
+        self.switch(file, applied, prefix.variants())
 
-    def apply_recall(self, file: InstrumentedFile, owner: str, site: int, name: str) -> None:
-        """Keeps what a slow call gives, for when the same arguments come again."""
-        from codedag.migrate.recall import Recall
-
-        trial = Trial(name)
-        recall = Recall(file.sites[site], trial, self.memory, Repeats(self.program).expected)
-        applied = Applied("recall", file.path, owner, [site], [name], trial, "kept in memory")
-        self._switch(file, applied, recall.variants())
-        trial.on_stop = partial(self.later, partial(self._end_recall, applied, recall))
-
-    def _end_recall(self, applied: Applied, recall: Recall) -> None:
-        """Puts back what stood at the site: a substitute that is in use, or nothing."""
-        if recall.inner_is_active():
-            self.program.plan(applied.path, applied.owner, {applied.sites[0]: recall.inner})
-        else:
-            self._take_back(applied, applied.sites)
-
-    def _switch(self, file: InstrumentedFile, applied: Applied, variants: dict[int, Any]) -> None:
+    def switch(self, file: InstrumentedFile, applied: Applied, variants: dict[int, Any]) -> None:
+        """Puts the variants of a change in their places, on trial."""
         self.begin(applied)
-        applied.trial.on_stop = partial(self.later, partial(self._take_back, applied, list(variants)))
+        applied.trial.on_stop = partial(self.later, partial(self.take_back, applied, list(variants)))
         self.program.plan(file.path, applied.owner, variants)
 
     def begin(self, applied: Applied) -> None:
@@ -438,20 +473,6 @@ class Pilot:
     def _not_widened(self, what: str, function: Function, reason: str) -> None:
         path, owner = function
         self.refused.append(Refused(f"{owner}: {what}", shown_path(path), reason))
-
-
-def _is_slow(applied: Applied, path: str, owner: str) -> bool:
-    """Whether a substitute that was known from the start takes long all the same."""
-    if applied.kind != "substitute" or not applied.known or (applied.path, applied.owner) != (path, owner):
-        return False
-    times = sorted(seconds for _, seconds in applied.trial.pairs)
-    return bool(times) and times[len(times) // 2] * 1e9 >= find.SLOW_NS and find.is_pure(applied.names[0])
-
-
-def is_recalled(site: Any) -> bool:
-    """Whether the results of a site are kept now."""
-    recall = getattr(getattr(site.variant, "inner", site.variant), "__self__", None)
-    return getattr(recall, "recalls", False) is True
 
 
 def _recorded(file: InstrumentedFile) -> set[str]:

@@ -8,15 +8,17 @@ from sys import _getframe
 from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
-from codedag.autopilot.applied import Refused
+from codedag.autopilot.applied import PLACE, Refused
 from codedag.autopilot.inside import Wish
 from codedag.autopilot.rows import ROW_BY_ROW
 from codedag.autopilot.shares import Proven
+from codedag.devices.present import load
 from codedag.instrument.program import InstrumentedFile
 from codedag.ir import Move
 from codedag.migrate.caller import Caller
 from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.usable import library_of
 from codedag.trace.recorder import shown_path
 
 if TYPE_CHECKING:
@@ -41,7 +43,9 @@ class Replay:
         plan = self.pilot.plan
         assert plan is not None
         source = next((s for s in plan.sources if s.file == shown_path(file.path)), None)
-        moves = [m for m in plan.moves if m.file == shown_path(file.path)]
+        moves = [m for m in plan.moves if m.file == shown_path(file.path) and m.kind != PLACE]
+        if self.pilot.placed is not None:
+            attempt(self.pilot.placed.prepare, file)
         for move in moves:
             if source is None or source.sha256 != file.sha256:
                 done: Any = Failed(_ANOTHER_VERSION)
@@ -117,6 +121,8 @@ class Replay:
 
         for substitution in substitutes(move.chain[0]):
             if substitution.into == move.variant:
+                if self.pilot.plan is not None and substitution.pu != "cpu":
+                    load(library_of(substitution.needs))  # the user's plan names it
                 self.pilot.apply_call(file, move.function, find.FoundCall(move.sites[0], substitution))
                 return
         raise LookupError(f"{move.chain[0]} -> {move.variant} is not in the registry of this installation")
@@ -133,7 +139,7 @@ class Replay:
         self.pilot.apply_prefix(file, move.function, find.prefix_at(file, move.sites, move.chain))
 
     def _kept_call(self, file: InstrumentedFile, move: Move | Proven) -> None:
-        self.pilot.apply_recall(file, move.function, move.sites[0], move.chain[0])
+        self.pilot.recalled.apply(file, move.function, move.sites[0], move.chain[0])
 
     def _items(self, file: InstrumentedFile, move: Move | Proven) -> None:
         self.pilot.widen.expect()

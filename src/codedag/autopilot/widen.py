@@ -53,6 +53,7 @@ class Lane:
     root: Function
     trial: Trial
     habit: Any = None
+    stacking: Any = None
     is_ready: bool = False
     waiting: bool = False
     declined: str = ""
@@ -143,7 +144,9 @@ class Widen:
         get, count = partial(operator.getitem, dataset), len(indices)
         due = lane.due()
         self.memory.paused = due  # what is compared is computed, both times
-        batch = self._make(get, indices, lane.habit)
+        if not due:
+            attempt(lane.stacking.begin, fetcher.collate_fn, count)
+        batch = self._make(get, indices, lane.habit, None if due else lane.stacking)
         started = time.perf_counter()
         done = self._run(batch)
         seconds = time.perf_counter() - started
@@ -153,6 +156,7 @@ class Widen:
             self._gave_up(lane, batch)
             return self._original(fetcher, indices)
         trial.calls += count
+        trial.seconds += 0.0 if due else seconds
         data = batch.results
         if due:
             batch.take_back()
@@ -160,7 +164,8 @@ class Widen:
             data = [dataset[index] for index in indices]
             self.memory.paused = False
             self._judge(lane, data, batch.results, time.perf_counter() - started, seconds)
-        return fetcher.collate_fn(data)
+        made = attempt(lane.stacking.collated, fetcher.collate_fn, data)
+        return made[0] if type(made) is tuple else fetcher.collate_fn(data)
 
     def _run(self, batch: Batch) -> bool:
         """Whether all items are done; meanwhile cv2 has one thread, since the items are what runs side by side."""
@@ -252,8 +257,9 @@ class Widen:
             self._cover, self._make = Cover(self.program), Batch
         if lane.habit is None:
             from codedag.autopilot.ordered import Habit
+            from codedag.autopilot.stacking import Stacking
 
-            lane.habit = Habit()
+            lane.habit, lane.stacking = Habit(), Stacking()
         why: str = self._cover.prepare({lane.root} | self._cover.wanted)
         self._cover.wanted.clear()
         return why

@@ -9,6 +9,7 @@ import numpy as np
 
 from codedag.backends import librosa_calls
 from codedag.backends.frames import other_library, spectrum, window_of
+from codedag.backends.lines import value_range
 from codedag.backends.reasons import answer, is_number
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.backends.remembered import Remembered, exact_key
@@ -160,7 +161,8 @@ def _sound(value: Any) -> str:
         return "not one plain channel of floats"
     if value.size < LEAST or not value.flags.c_contiguous:
         return "too short to gain, or not in order"
-    return "" if value.min() > -LOUDEST and value.max() < LOUDEST else "samples that are huge or not finite"
+    low, high = value_range(value)
+    return "" if low > -LOUDEST and high < LOUDEST else "samples that are huge or not finite"
 
 
 def _frames(call: Any) -> str:

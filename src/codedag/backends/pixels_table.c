@@ -25,12 +25,48 @@ WIDE static void divided(const uint8_t *restrict from, float *restrict into, flo
     }
 }
 
+/* Bytes times a factor, cut to a byte. */
+WIDE static void multiplied(const uint8_t *restrict from, uint8_t *restrict into, const Pattern *p, Py_ssize_t count) {
+    for (Py_ssize_t first = 0; first < count; first += BLOCK) {
+        uint8_t part[BLOCK];
+        int length = count - first < BLOCK ? (int)(count - first) : BLOCK;
+        for (int i = 0; i < length; i++) {
+            part[i] = from[first + i];
+        }
+        for (int i = 0; i < BLOCK; i++) {
+            float value = (float)part[i] * p->factor[i];
+            value = value < 0.0f ? 0.0f : value;
+            part[i] = (uint8_t)(int)(value > 255.0f ? 255.0f : value);
+        }
+        for (int i = 0; i < length; i++) {
+            into[first + i] = part[i];
+        }
+    }
+}
+
+typedef uint32_t __attribute__((may_alias)) Bits32;
+
+/* Floats times a number, to the nearest byte, halves to the even one; whether all were finite and not huge. */
+WIDE static int rounded(const float *restrict from, uint8_t *restrict into, float by, Py_ssize_t count) {
+    uint32_t most = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        uint32_t magnitude = ((const Bits32 *)from)[i] & 0x7FFFFFFFu;
+        float value = from[i] * by;
+        value = value < 0.0f ? 0.0f : value;
+        value = value > 255.0f ? 255.0f : value;
+        most = magnitude > most ? magnitude : most;
+        into[i] = (uint8_t)(int)((value + 8388608.0f) - 8388608.0f); /* nothing below one has a place beside 2 ** 23 */
+    }
+    return most < 0x7149F2CAu; /* 1e30 */
+}
+
 /* Both views, or none and an error. */
-static int two_views(PyObject *source, PyObject *target, Py_ssize_t count, Py_buffer *in, Py_buffer *out) {
-    if (count < 0 || pixels_view(source, in, 0, count) < 0) {
+static int two_views(PyObject *source, PyObject *target, Py_ssize_t in_bytes, Py_ssize_t out_bytes, Py_buffer *in,
+                     Py_buffer *out) {
+    if (in_bytes < 0 || pixels_view(source, in, 0, in_bytes) < 0) {
         return -1;
     }
-    if (pixels_view(target, out, 1, count * 4) < 0) {
+    if (pixels_view(target, out, 1, out_bytes) < 0) {
         PyBuffer_Release(in);
         return -1;
     }
@@ -58,7 +94,7 @@ PyObject *pixels_scale(PyObject *module, PyObject *args) {
     if (!fits) {
         return PyErr_Format(PyExc_ValueError, "not a mean and a factor for each of 1 to 4 channels");
     }
-    if (two_views(source, target, count, &in, &out) < 0) {
+    if (two_views(source, target, count, 4 * count, &in, &out) < 0) {
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS scaled(in.buf, out.buf, &p, count);
@@ -76,7 +112,7 @@ PyObject *pixels_divide(PyObject *module, PyObject *args) {
     Py_buffer in, out;
     (void)module;
     if (!PyArg_ParseTuple(args, "OOnf", &source, &target, &count, &by) ||
-        two_views(source, target, count, &in, &out) < 0) {
+        two_views(source, target, count, 4 * count, &in, &out) < 0) {
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS divided(in.buf, out.buf, by, count);
@@ -84,4 +120,53 @@ PyObject *pixels_divide(PyObject *module, PyObject *args) {
     PyBuffer_Release(&in);
     PyBuffer_Release(&out);
     Py_RETURN_NONE;
+}
+
+/* multiply(source, target, elements, factors): as many float32 factors as there are channels */
+PyObject *pixels_multiply(PyObject *module, PyObject *args) {
+    PyObject *source, *target;
+    Py_ssize_t count;
+    Py_buffer in, out, factors;
+    Pattern p;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OOny*", &source, &target, &count, &factors)) {
+        return NULL;
+    }
+    Py_ssize_t channels = factors.len / 4;
+    int fits = channels >= 1 && channels <= 4;
+    for (int i = 0; fits && i < BLOCK; i++) {
+        p.factor[i] = ((const float *)factors.buf)[i % channels];
+    }
+    PyBuffer_Release(&factors);
+    if (!fits) {
+        return PyErr_Format(PyExc_ValueError, "not a factor for each of 1 to 4 channels");
+    }
+    if (two_views(source, target, count, count, &in, &out) < 0) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS multiplied(in.buf, out.buf, &p, count);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&in);
+    PyBuffer_Release(&out);
+    Py_RETURN_NONE;
+}
+
+/* round(source, target, elements, by): floats as bytes; whether all floats were finite and not huge, else the target is
+   not to be used */
+PyObject *pixels_round(PyObject *module, PyObject *args) {
+    PyObject *source, *target;
+    Py_ssize_t count;
+    float by;
+    int plain;
+    Py_buffer in, out;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OOnf", &source, &target, &count, &by) ||
+        two_views(source, target, 4 * count, count, &in, &out) < 0) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS plain = rounded(in.buf, out.buf, by, count);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&in);
+    PyBuffer_Release(&out);
+    return PyBool_FromLong(plain);
 }

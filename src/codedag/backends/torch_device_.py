@@ -6,6 +6,7 @@ Pillow with weights of 22; sums of such products are whole numbers that float64 
 
 from __future__ import annotations
 
+import functools
 import random
 import sys
 from typing import Any
@@ -246,24 +247,29 @@ def GaussianBlur(  # noqa: N802
     borderType: Any = 4,  # noqa: N803
     hint: Any = 0,
 ) -> Array:
-    """The image blurred by cv2's own weights, rounded once."""
+    """The image blurred by cv2's own weights in 256ths, in whole numbers, rounded once."""
     torch = sys.modules["torch"]
-    image = there(src).to(torch.float32)
+    image = there(src).to(torch.int64)
     image = image[:, :, None] if image.ndim == 2 else image
     for axis, side in ((1, ksize[0]), (0, ksize[1])):
-        (weights,) = _bell(side, sigmaX)
-        image = _blurred(image, weights, axis)
-    return back((image + 0.5).floor().clamp(0, 255).to(torch.uint8).reshape(src.shape))
+        image = _blurred(image, _shares(side, float(sigmaX)), axis)
+    return back(((image + (1 << 15)) >> 16).clamp(0, 255).to(torch.uint8).reshape(src.shape))
 
 
-@constant
-def _bell(side: int, sigma: float) -> tuple[Array]:
+@functools.lru_cache(maxsize=64)
+def _shares(side: int, sigma: float) -> tuple[int, ...]:
+    """The weights in 256ths: each is rounded with what the one before it left over, the middle takes the rest."""
     import cv2
 
-    return (cv2.getGaussianKernel(side, sigma, cv2.CV_32F).reshape(-1),)
+    half, left = [], 0.0
+    for weight in cv2.getGaussianKernel(side, sigma, cv2.CV_64F).reshape(-1)[: side // 2]:
+        exact = float(weight) * 256 + left
+        half.append(round(exact))
+        left = exact - half[-1]
+    return (*half, 256 - 2 * sum(half), *half[::-1])
 
 
-def _blurred(image: Any, weights: Any, axis: int) -> Any:
+def _blurred(image: Any, weights: tuple[int, ...], axis: int) -> Any:
     """Sums along one axis over a border that is mirrored without its edge."""
     size, reach = image.shape[axis], len(weights) // 2
     (places,) = _framed(size, reach, reach, 4)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Any
 
 from codedag.devices import opencl
+from codedag.instrument.guard import Failed, attempt
 from codedag.ir.verdict import No, Verdict, Yes
 
 # Runtimes that are libraries: they are here if the program itself has loaded them.
@@ -38,6 +40,24 @@ def is_accelerator(pu: str) -> bool:
     if family in _ACCELERATORS or _is_private(torch, family):
         return True
     return torch is None and family.isidentifier() and family not in {*_RUNTIMES, "cpu", "opencl", "loopback"}
+
+
+def bring(pu: str) -> Verdict:
+    """Yes if the library of a unit on the processor is loaded, which is done here if it is not.
+
+    Only for a plan that names the unit and what runs there: a program gets no library that nobody asked for.
+    """
+    family, _, resource = pu.lower().partition(":")
+    if family not in _RUNTIMES or resource != "cpu":
+        return present(pu)
+    loaded = load(_RUNTIMES[family])
+    return No(f"{pu}: {loaded.reason}") if isinstance(loaded, No) else Yes
+
+
+def load(library: str) -> Verdict:
+    """Yes once a library is loaded, else why it cannot be."""
+    loaded = None if library in sys.modules else attempt(importlib.import_module, library)
+    return No(f"{library} cannot be loaded ({loaded.reason})") if isinstance(loaded, Failed) else Yes
 
 
 def _of_jax(jax: Any, pu: str, resource: str) -> Verdict:

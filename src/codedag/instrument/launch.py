@@ -7,8 +7,6 @@ import importlib.machinery
 import importlib.util
 import os
 import pkgutil
-import runpy
-import subprocess
 import sys
 import types
 from collections.abc import Callable
@@ -37,6 +35,9 @@ class Target:
             raise BadScript(f"there is no script {self.name!r} in {Path.cwd()}", hint="Check the path of the script.")
         elif Path(self.name).is_dir() and not (Path(self.name) / "__main__.py").exists():
             raise BadScript(f"{self.name!r} is a directory without __main__.py", hint="Name the script itself.")
+        elif self.name.endswith(".ipynb"):
+            hint = "Export it (`jupyter nbconvert --to script NAME`), or use %%codedag and codedag.apply in its cells."
+            raise BadScript(f"{self.name!r} is a notebook, and its cells are no script", hint=hint)
         elif not self.by_runpy:
             self.read()
 
@@ -135,6 +136,8 @@ def _compiled(target: Target, load: Load) -> types.CodeType:
     except (SyntaxError, ValueError):
         if b"\0" not in source and _is_text(source):
             raise
+    import subprocess
+
     # What Python says about such bytes depends on how it reads the file, and the program has not begun: ask Python.
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     raise _Unreadable(subprocess.run([sys.executable, *flags, *sys.argv], check=False).returncode)
@@ -153,6 +156,8 @@ _previous_main: types.ModuleType | None = None
 
 def _run_module(target: Target) -> None:
     """Runs what Python itself runs through runpy: a module, or a directory or archive with __main__.py."""
+    import runpy
+
     _fresh_main(importlib.machinery.BuiltinImporter)
     sys.argv = ["-m" if target.module else target.name, *target.args]
     if target.module:

@@ -12,20 +12,21 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codedag.instrument import sites as site_module
-from codedag.instrument.ahead import Ahead, aheads
 from codedag.instrument.cache import Cache, Entry
 from codedag.instrument.compiled import Compiled, definitions
-from codedag.instrument.links import Link, links
-from codedag.instrument.numbering import number
 from codedag.instrument.places import Places
 from codedag.instrument.python import Plain, sources_of, uncollected, warns
 from codedag.instrument.rewrite import CannotRewrite, bind, parsed, rewrite
 from codedag.instrument.selection import FilterConfig
 from codedag.instrument.sites import PASS, RECORD, VARIANT, SiteInfo
 from codedag.instrument.table import Columns, SiteTable
+
+if TYPE_CHECKING:
+    from codedag.instrument.ahead import Ahead
+    from codedag.instrument.links import Link
 
 try:
     from codedag.instrument import _bind
@@ -102,12 +103,17 @@ class InstrumentedFile:
     @cached_property
     def links(self) -> list[Link]:
         """The single-use links between sites that the source proves."""
+        from codedag.instrument.links import links  # what is only planned with is loaded by the first plan
+        from codedag.instrument.numbering import number
+
         tree = parsed(self.source, self.path)
         number(tree, self.path, self._compiled.copy())
         return links(tree, main=self.main)
 
     def aheads(self) -> dict[str, Ahead]:
         """What the source says of its functions about running them ahead of their turn."""
+        from codedag.instrument.ahead import aheads
+
         return aheads(self.source, self.path, self._compiled.copy())
 
     def owners(self) -> set[str]:

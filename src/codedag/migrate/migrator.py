@@ -12,17 +12,18 @@ from typing import Any
 
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find
 from codedag.backends.supported import reasons_against
-from codedag.devices.present import is_accelerator, present
+from codedag.devices.present import bring, is_accelerator, load, present
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import loopback, workers
 from codedag.migrate.contexts import Contexts
 from codedag.migrate.counted import Counted, summed
 from codedag.migrate.guard import attempt
-from codedag.migrate.guarded import Guarded
+from codedag.migrate.guarded import Arm, Guarded
 from codedag.migrate.modes import Mode, mode_of
 from codedag.migrate.passages import Passages
 from codedag.migrate.patches import Patch, Patches
-from codedag.migrate.usable import may_run
+from codedag.migrate.trial import Trial
+from codedag.migrate.usable import library_of, may_run
 from codedag.migrate.wishes import ORIGINAL, Wish, Wishes
 
 log = logging.getLogger("codedag.migrate")
@@ -99,8 +100,7 @@ class Migrator:
     def _groups(self) -> dict[str, list[Wish]]:
         groups: dict[str, list[Wish]] = {}
         for wish in self.wishes.wanted:
-            found = find(wish.function)
-            groups.setdefault(found[0].source if found else wish.function, []).append(wish)
+            groups.setdefault(self.source_of(wish), []).append(wish)
         return groups
 
     def _prepare(self, group: list[Wish]) -> Patch | None:
@@ -123,6 +123,26 @@ class Migrator:
         patch = Patch(source, guarded)
         patch.ready = partial(self._ready, patch, guarded)
         return patch
+
+    def source_of(self, wish: Wish) -> str:
+        """The name by which the registry knows the function of a wish."""
+        found = find(wish.function)
+        return found[0].source if found else wish.function
+
+    def why_not(self, wish: Wish) -> str:
+        """Why a wish was not granted, as far as can be told now; empty if it could be."""
+        verdict = _wanted(wish)
+        return verdict.reason if isinstance(verdict, No) else ""
+
+    def trials(self) -> dict[str, Trial]:
+        """What the calls that were replaced one by one have shown in this process, by function."""
+        patches = self.patches.patches if self.patches is not None else ()
+        return {patch.source: _joined_trial(patch) for patch in patches if patch.guarded is not None}
+
+    def arms(self) -> dict[str, list[Arm]]:
+        """The substitutes that may run, by function."""
+        patches = self.patches.applied if self.patches is not None else ()
+        return {p.source: [a for a in p.guarded.arms if a.trial.calls] for p in patches if p.guarded is not None}
 
     def guarded_of(self, function: Any) -> Guarded | None:
         """The substitutes of a library's function that this plan has replaced, or None."""
@@ -234,8 +254,11 @@ def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
     """The registered substitutions that a wish can mean, or why there are none."""
     if wish.variant.partition(",")[0] == ORIGINAL:  # also "original, reused buffers"
         return No("the plan leaves it as it is")
+    if wish.function.startswith("operator."):
+        return No("an operator has no function to replace: `codedag run --plan` replaces it at its place")
     known = find(wish.function)
-    here = Yes if wish.pu == loopback.PU else present(wish.pu)
+    loaded = bring if wish.variant else present  # a plan that names what runs there gets its library
+    here = Yes if wish.pu == loopback.PU else loaded(wish.pu)
     if isinstance(here, No) and not (known and _is_early(wish)):
         return here
     if not known:
@@ -245,6 +268,9 @@ def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
     fitting = tuple(one for one in known if _runs_on(one, wish.pu) and wish.variant in ("", one.into, one.name))
     own = tuple(one for one in fitting if one.pu in (wish.pu, wish.pu.partition(":")[0]))
     fitting = own or fitting  # what names the unit itself comes before what torch runs anywhere
+    for one in fitting:
+        if wish.variant == one.name:  # as `codedag plan` names it: what the user was shown is to be had
+            load(library_of(one.needs))
     variant = f" as {wish.variant}" if wish.variant else ""
     if not fitting and isinstance(here, No):
         return here
@@ -271,6 +297,18 @@ def _together(found: Iterable[tuple[Substitution, ...] | No]) -> list[Substituti
     """All substitutions that any of the contexts can use, each once."""
     every = [one for some in found if not isinstance(some, No) for one in some]
     return list({one.name: one for one in every}.values())
+
+
+def _joined_trial(patch: Patch) -> Trial:
+    """One trial for all substitutes of a function."""
+    made, counts = Trial(patch.source, patient=True), patch.counts()
+    made.calls, made.checked = counts.fast + counts.checked, counts.checked
+    made.mismatches, made.unverified = counts.mismatches, counts.unverified
+    made.active, made.reason, made.evidence = counts.active, counts.reason, counts.evidence
+    made.declined.update(counts.declined)
+    arms = patch.guarded.arms if patch.guarded is not None else ()
+    made.pairs = [pair for arm in arms for pair in arm.trial.pairs]
+    return made
 
 
 def _joined(reasons: Iterable[str]) -> str:

@@ -23,6 +23,7 @@ class Passages:
     def __init__(self, migrator: Migrator) -> None:
         self.migrator = migrator
         self.every: list[Passage] = []
+        self.attaches = True  # whether code that is loaded already is given these chains
         self._attached: _Attached | None = None
 
     def names(self) -> set[str]:
@@ -54,7 +55,7 @@ class Passages:
     def attach(self) -> None:
         """Gives the program's functions that are loaded code with these chains; a running one at its next call."""
         names = self.names()
-        if not names or self._attached is not None:
+        if not names or not self.attaches or self._attached is not None:
             return
         main = getattr(sys.modules.get("__main__"), "__file__", None)
         program = Program([Path.cwd(), *([Path(main).resolve().parent] if main else [])])

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from codedag.backends.proof import near
-from codedag.backends.registry import EXACT
+from codedag.backends.registry import EXACT, Equivalence
 from codedag.instrument.links import Operand
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.rewrite import parsed
@@ -56,7 +56,7 @@ class Stop:
 
 def chains(file: InstrumentedFile, names: Collection[str]) -> list[list[Stop]]:
     """The chains of calls of functions with these names, each value of which goes to the next call and nowhere else."""
-    called = _called(file)
+    called = called_at(file)
     wanted = {index for index, name in called.items() if name in names}
     taken: dict[int, Any] = {}  # by target: a call takes one value from the call before
     for link in file.links if len(wanted) > 1 else ():
@@ -74,7 +74,7 @@ def chains(file: InstrumentedFile, names: Collection[str]) -> list[list[Stop]]:
     return found
 
 
-def _called(file: InstrumentedFile) -> dict[int, str]:
+def called_at(file: InstrumentedFile) -> dict[int, str]:
     """The last name of what each call of a file calls, by number of its site."""
     tree = parsed(file.source, file.path)
     other = {a.asname: a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for a in n.names if a.asname}
@@ -100,6 +100,7 @@ class Passage:
         self.stops, self.migrator, self.mode = list(stops), migrator, migrator.mode
         patient = not migrator.demote or self.mode.always
         self.trial = Trial("a chain on a device", every=self.mode.every, first=self.mode.first, patient=patient)
+        self.classes: set[Equivalence] = set()  # of the substitutes that ran
         self.counts: dict[str, Counter[str]] = {}  # no locks: a fork could copy one that is held
 
     def variants(self) -> dict[int, Callable[..., Any]]:
@@ -243,6 +244,7 @@ class _Call:
         sent, fetched, hops = (b - a for a, b in zip(self._before, tally.now(), strict=True))
         assert self.arm is not None
         source = self.arm.substitution.source
+        self.passage.classes.add(self.arm.substitution.equivalence)
         ways = {"checked": 1} if checked else {"fast": 1}
         self.passage.count(source, calls=1, sent_nbytes=sent, fetched_nbytes=fetched, resident=hops, **ways)
         following = Resident(result, self.pu, checked, partial(self.passage.fetch, source))

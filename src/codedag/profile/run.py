@@ -15,7 +15,7 @@ from codedag.profile.liveness import Peak, peak_of
 from codedag.profile.profiler import Contest, Profiler, Told
 from codedag.profile.sample import Sample, Samples
 from codedag.profile.store import Store
-from codedag.profile.table import Tabulator
+from codedag.profile.table import Tabulator, typical_seconds
 from codedag.profile.variants import pus_of_registry
 
 
@@ -82,7 +82,8 @@ def _profiled(
     profiler.run(contests.values(), told)
     save(machine, run.path / "machine.json")
     traced = run.costs if run.has("costs") else None
-    tabulator = Tabulator(run.graph, samples, contests, machine, pus, settings.allowed, traced)
+    typical = typical_seconds(run.graph, run.events) if run.has("events") else {}
+    tabulator = Tabulator(run.graph, samples, contests, machine, pus, settings.allowed, traced, typical)
     costs = tabulator.table()
     save(costs, run.path / "costs.json")
     scratch = {row.op: row.scratch_nbytes for row in costs.rows if row.pu == "cpu"}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 from msgspec import UNSET
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from codedag.backends.registry import Equivalence
 from codedag.ir import Alternative, CostRow, CostTable, Graph, Machine, No, Op
 from codedag.ir.costs import Measured
+from codedag.ir.events import Events
 from codedag.profile.figures import Figures, are_tied
 from codedag.profile.model import CostModel, Point
 from codedag.profile.profiler import Contest
@@ -21,6 +23,7 @@ from codedag.profile.sample import Samples
 from codedag.profile.store import Cell
 from codedag.profile.variants import FRESH, ORIGINAL, REUSED, Variant
 
+FEW = 5  # calls of which the middle one means something
 NOT_REACHED = "it was not measured within the budget; run `codedag profile` again to go on"
 
 
@@ -35,6 +38,7 @@ class Tabulator:
     pus: Collection[str]
     allowed: Collection[Equivalence] = (Equivalence.EXACT,)
     traced: CostTable | None = None
+    typical: Mapping[int, float] = field(default_factory=dict)  # seconds of ops without calls that were held up
 
     def table(self) -> CostTable:
         """The cost table: every operation has a row for the program as written."""
@@ -106,7 +110,8 @@ class Tabulator:
         old = self.traced.row(op.id, "cpu") if self.traced is not None else None
         known = old is not None and old.source in (UNSET, "traced")
         return CostRow(
-            op=op.id, pu="cpu", variant=ORIGINAL, status="ok", seconds=op.self_seconds, reason=reason, source="traced",
+            op=op.id, pu="cpu", variant=ORIGINAL, status="ok", reason=reason, source="traced",
+            seconds=self.typical.get(op.id, op.self_seconds),
             low=old.low if old is not None and known else None, high=old.high if old is not None and known else None,
             scratch_nbytes=op.peak_nbytes,
         )  # fmt: skip
@@ -152,6 +157,22 @@ class Tabulator:
             row, source="predicted", seconds=predicted.seconds * op.count, low=predicted.low * op.count,
             high=predicted.high * op.count, reason=f"predicted for the mean of its shapes from {len(known)} of them",
         )  # fmt: skip
+
+
+def typical_seconds(graph: Graph, events: Events) -> dict[int, float]:
+    """The seconds of ops by their middle call, where every call was kept, all had one shape and called nothing else.
+
+    A busy machine holds up some calls for milliseconds; the sum over all of them would be that of the machine.
+    """
+    calls: defaultdict[int, list[float]] = defaultdict(list)
+    for call in events.calls:
+        calls[call.op].append(call.end - call.start)
+    found = {}
+    for op in graph.ops:
+        whole = len(calls[op.id]) == op.count >= FEW and "*" not in op.in_sig
+        if whole and op.total_seconds <= op.self_seconds * 1.001:
+            found[op.id] = min(op.self_seconds, median(calls[op.id]) * op.count)
+    return found
 
 
 def _is_told(variant: Variant, cell: Cell) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from codedag.ir import Graph
+from codedag.view.text import time_text
 from codedag.view.units import Pair, Path, Unit, Units, rolled
 
 MOST_BOXES = 150
@@ -288,7 +289,7 @@ def not_drawn(graph: Graph) -> list[str]:
     regions = sum(
         own for own, kind in zip(graph.op_columns.self_seconds, graph.op_columns.kind, strict=True) if kind == "region"
     )
-    return [f"not drawn: {regions:.3g} s that your own functions took between these operations"] if regions else []
+    return [f"not drawn: {time_text(regions)} that your own functions took between these operations"] if regions else []
 
 
 def _inside(boxes: list[Box], seconds: float) -> str:

@@ -116,6 +116,7 @@ def _ops(graph: Graph, kept: list[int]) -> dict[str, Any]:
         "context": of(ops.context),
         "in_sig": of(ops.in_sig),
         "out_sig": of(ops.out_sig),
+        "effects": of(ops.effects),
         "line": [ops.line[row] for row in kept],
         "calls": [ops.count[row] for row in kept],
         "self": [ops.self_seconds[row] for row in kept],

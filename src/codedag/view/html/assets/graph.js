@@ -112,11 +112,11 @@ function graphTools(refresh) {
     el("span.soft.small", { id: "shown" }, `${many(picture.operations, "operation")} in ${many(count, "box", "boxes")}, ${timeText(picture.seconds)}`),
     picture.folds.length > 1 ? el("span.group", { role: "group", "aria-label": "detail" },
       press("overview", LOOK.tree === 0, set({ tree: 0, open: [], chosen: null, zoom: 0 })), press("detailed", LOOK.tree === 1, set({ tree: 1, open: [], chosen: null, zoom: 0 }))) : null,
-    LOOK.open.length ? el("button", { type: "button", id: "fold-all", onclick: set({ open: [], chosen: null, zoom: 0 }) }, `close ${many(LOOK.open.length, "opened box", "opened boxes")}`) : null,
+    LOOK.open.length ? el("button", { type: "button", id: "fold-all", onclick: set({ open: [], chosen: null, zoom: 0 }) }, `close ${LOOK.open.length} opened`) : null,
     el("span.group", { role: "group", "aria-label": "colour" }, press("colour: time", LOOK.colour === "time", set({ colour: "time" })), press("colour: PU / variant", LOOK.colour === "pu", set({ colour: "pu" }))),
     el("span.group", { role: "group", "aria-label": "before or after the plan", title: plan ? "" : "there is no plan.json in this run" },
       press("before", !LOOK.after, set({ after: false })), el("button", { type: "button", disabled: !plan, "aria-pressed": String(LOOK.after), onclick: set({ after: true }) }, "after")),
-    el("input", { type: "search", placeholder: "search operations, functions, files", "aria-label": "search", value: LOOK.search,
+    el("input", { type: "search", placeholder: "search names, files, lines", "aria-label": "search", value: LOOK.search,
       oninput: (event) => { LOOK.search = event.target.value; markHits(); listHits(refresh); } }),
     el("span.group", { role: "group", "aria-label": "size" }, el("button", { type: "button", onclick: () => zoomBy(1.25), "aria-label": "larger" }, "+"),
       el("button", { type: "button", onclick: () => zoomBy(0.8), "aria-label": "smaller" }, "−"), el("button", { type: "button", id: "fit", onclick: () => fit("all") }, "fit")));
@@ -131,9 +131,10 @@ function graphLegend() {
     if (LOOK.after) for (const { pu, variant } of PLACED.values()) if (!asWritten(pu, variant)) kinds.set(`${puLabel(pu)} / ${variant}`, shadeOf(pu, variant));
     first = ["runs as:", [...kinds].map(([words, colour]) => el("span", null, el("i", { style: `background:${colour}` }), words))];
   }
-  return el("div.legend", null, first, line("flow", "data (wider: more bytes)"), line("anti", "order only"), line("carried", "to a later iteration or call"),
+  const { links, boxes, notes } = shownNow(), drawn = new Set(links.map((link) => link.kind));
+  return el("div.legend", null, first, line("flow", "data (wider: more bytes)"), drawn.has("anti") ? line("anti", "order only") : null, drawn.has("carried") ? line("carried", "to a later iteration or call") : null,
     (DATA.report || { declined: [] }).declined.length ? el("span", null, el("i", { style: "border:2px solid var(--bad)" }), "was considered and left as it is") : null,
-    el("span", null, el("i", { style: "border-style:dashed;border-width:2px" }), "folded: click to open, and its heading to close"), [...shownNow().notes, ...DATA.picture.notes].map((note) => el("span", null, note)));
+    LOOK.open.length || boxes.some((box) => box.key) ? el("span", null, el("i", { style: "border-style:dashed;border-width:2px" }), "folded: click to open, and its heading to close") : null, [...notes, ...DATA.picture.notes].map((note) => el("span", null, note)));
 }
 
 function linkTitle(boxes, link) {
@@ -253,7 +254,7 @@ function boxDetails(box, known) {
   if (box.kind === "function") return [el("h2", null, box.words[0]), el("p", null, `${many(box.operations, "operation")}, ${timeText(box.seconds)}: too many to be drawn one by one. The hottest in it:`),
     el("ul", null, known.ops.slice().sort((a, b) => b.own - a.own).slice(0, 20).map((one) => el("li", null, opLink(one), ` ${timeText(one.own)}`)))];
   const calls = known.ops.reduce((sum, one) => sum + one.calls, 0), own = known.ops.reduce((sum, one) => sum + one.own, 0);
-  return [el("h2.mono", null, op.name), facts([["where", `${op.file}:${op.line}`], ["in", op.context], ["kind", op.kind], ["calls", numberText(calls)],
+  return [el("h2.mono", null, op.name), facts([["where", `${op.file}:${op.line}`], ["in", op.context], ["kind", op.kind], works(op) && ["effects", op.effects], ["calls", numberText(calls)],
     ["own time", `${timeText(own)} (${shareText(own / (DATA.whole.seconds || 1))})`], ["each", timeText(own / Math.max(calls, 1))],
     DATA.plan && ["after the plan", timeText(known.after)], ["bytes in / out", `${sizeText(known.ops.reduce((s, o) => s + o.in, 0))} / ${sizeText(known.ops.reduce((s, o) => s + o.out, 0))}`],
     op.peak ? ["peak of one call", sizeText(op.peak)] : null]),
@@ -307,7 +308,7 @@ function fit(anew) {
   // A picture that would be too small to read starts at its top at a size that is; the button and "0" show all of it.
   LOOK.zoom = Math.min(1.15, all >= 0.6 || anew === "all" ? Math.max(all, 0.04) : 0.76);
   LOOK.x = Math.max(15, (width - view.width * LOOK.zoom) / 2);
-  if (view.width * LOOK.zoom > width - 30) LOOK.x = Math.min(15, width / 2 - middleOf(view) * LOOK.zoom);
+  if (view.width * LOOK.zoom > width - 30) LOOK.x = view.ways.size ? 15 : Math.min(15, width / 2 - middleOf(view) * LOOK.zoom);
   LOOK.y = Math.max(15, (height - view.height * LOOK.zoom) / 2);
   if (LOOK.chosen !== null && view.boxes[LOOK.chosen] && all < LOOK.zoom) {
     const { x, y, width: w, height: h } = view.boxes[LOOK.chosen].at;
