@@ -21,6 +21,7 @@ from codedag.autopilot import find
 from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
 from codedag.autopilot.inside import Inside
 from codedag.autopilot.proving import Proving
+from codedag.autopilot.recalled import Recalled, is_recalled
 from codedag.autopilot.repeats import Repeats
 from codedag.autopilot.replay import Replay
 from codedag.autopilot.rows import Rows
@@ -47,7 +48,6 @@ from codedag.trace.recorder import Recorder, Template, shown_path
 
 if TYPE_CHECKING:
     from codedag.autopilot.placed import Placed
-    from codedag.migrate.recall import Recall
 
 OBSERVE = 40  # executions of one operation after which its function has been seen enough
 FEW, LONG = 6, 1.5  # or this many, if they took so many seconds
@@ -88,6 +88,7 @@ class Pilot:
     prove: Proving = field(init=False)
     placed: Placed | None = None  # what the plan places on units
     rows: Rows = field(init=False)
+    recalled: Recalled = field(init=False)
     known: list[Proven] = field(default_factory=list)  # proven elsewhere: made as soon as their file is loaded
     memory: Memory = field(default_factory=Memory)
     kernels: list[tuple[int, int]] = field(default_factory=list)  # that the known changes will want
@@ -107,7 +108,8 @@ class Pilot:
         self.recorder = Recorder(self.program.names, self._saw)
         self.prove = Proving(self.synchronous, self._aside)
         self.shelf = Shelf(synchronous=self.synchronous)
-        self.team, self.replay, self.inside, self.rows = Team(self), Replay(self), Inside(self), Rows(self)
+        self.team, self.replay, self.inside = Team(self), Replay(self), Inside(self)
+        self.rows, self.recalled = Rows(self), Recalled(self)
         self.widen = Widen(self.program, self.memory, self.later, self._is_planned, self._widened, self._not_widened)
 
     # -- the life of a run
@@ -370,9 +372,9 @@ class Pilot:
         self._grown[path, owner] = now
         return now != before and bool(own)
 
-    def _take_back(self, applied: Applied, indexes: Iterable[int]) -> None:
+    def take_back(self, applied: Applied, indexes: Iterable[int]) -> None:
         """Takes a change out of the program's code once its trial has ended badly."""
-        if any(find.is_recalled(self.program.site(applied.path, index)) for index in indexes):
+        if any(is_recalled(self.program.site(applied.path, index)) for index in indexes):
             return  # what keeps the results of the call goes on, and leaves the change aside
         if not self.widen.covers(applied.path, applied.owner):
             attempt(self.program.retire, applied.path, applied.owner, indexes)
@@ -393,14 +395,7 @@ class Pilot:
         for prefix in find.prefixes(file, owner, seen, taken):
             self.apply_prefix(file, owner, prefix)
             taken |= {link.site.info.index for link in prefix.links}
-        slow = find.slow_calls(file, owner, seen, taken)
-        slow += [
-            (a.sites[0], a.names[0])
-            for a in self.applied
-            if find.stays_slow(a, path, owner) and a.sites[0] not in taken
-        ]
-        for site, name in dict(slow).items():
-            self.apply_recall(file, owner, site, name)
+        self.recalled.look(file, owner, seen, taken)
         self.program.install(path, [owner])
         self.widen.look()
 
@@ -419,7 +414,7 @@ class Pilot:
         )
         sites = [link.site.info.index for link in links]
         applied = Applied("fuse", file.path, owner, sites, names, trial, "table")
-        self._switch(file, applied, chain.variants())
+        self.switch(file, applied, chain.variants())
 
     def apply_call(self, file: InstrumentedFile, owner: str, call: find.FoundCall) -> None:
         """Puts a substitute in the place of a call, on trial, if it may be used and is proven on this machine."""
@@ -434,7 +429,7 @@ class Pilot:
         names, variant = [substitution.source], substitution.into
         applied = Applied("substitute", file.path, owner, [call.site], names, trial, variant)
         applied.equivalence = substitution.equivalence.value
-        self._switch(file, applied, change.variants())
+        self.switch(file, applied, change.variants())
 
     def apply_prefix(self, file: InstrumentedFile, owner: str, found: find.FoundPrefix) -> None:
         """Keeps what a function reads and always does to it."""
@@ -444,28 +439,12 @@ class Pilot:
         prefix = Prefix(found.links, trial, self.memory, Repeats(self.program).expected)
         sites = [link.site.info.index for link in found.links]
         applied = Applied("remember", file.path, owner, sites, list(found.names), trial, "kept in memory")
-        self._switch(file, applied, prefix.variants())
+        self.switch(file, applied, prefix.variants())
 
-    def apply_recall(self, file: InstrumentedFile, owner: str, site: int, name: str) -> None:
-        """Keeps what a slow call gives, for when the same arguments come again."""
-        from codedag.migrate.recall import Recall
-
-        trial = Trial(name)
-        recall = Recall(file.sites[site], trial, self.memory, Repeats(self.program).expected)
-        applied = Applied("recall", file.path, owner, [site], [name], trial, "kept in memory")
-        self._switch(file, applied, recall.variants())
-        trial.on_stop = partial(self.later, partial(self._end_recall, applied, recall))
-
-    def _end_recall(self, applied: Applied, recall: Recall) -> None:
-        """Puts back what stood at the site: a substitute that is in use, or nothing."""
-        if recall.inner_is_active():
-            self.program.plan(applied.path, applied.owner, {applied.sites[0]: recall.inner})
-        else:
-            self._take_back(applied, applied.sites)
-
-    def _switch(self, file: InstrumentedFile, applied: Applied, variants: dict[int, Any]) -> None:
+    def switch(self, file: InstrumentedFile, applied: Applied, variants: dict[int, Any]) -> None:
+        """Puts the variants of a change in their places, on trial."""
         self.begin(applied)
-        applied.trial.on_stop = partial(self.later, partial(self._take_back, applied, list(variants)))
+        applied.trial.on_stop = partial(self.later, partial(self.take_back, applied, list(variants)))
         self.program.plan(file.path, applied.owner, variants)
 
     def begin(self, applied: Applied) -> None:

@@ -139,7 +139,7 @@ class Replay:
         self.pilot.apply_prefix(file, move.function, find.prefix_at(file, move.sites, move.chain))
 
     def _kept_call(self, file: InstrumentedFile, move: Move | Proven) -> None:
-        self.pilot.apply_recall(file, move.function, move.sites[0], move.chain[0])
+        self.pilot.recalled.apply(file, move.function, move.sites[0], move.chain[0])
 
     def _items(self, file: InstrumentedFile, move: Move | Proven) -> None:
         self.pilot.widen.expect()

@@ -12,10 +12,11 @@ from codedag.backends import librosa_calls
 from codedag.backends.frames import window_of
 from codedag.backends.librosa_ import LIBROSA, Array, _bank, melspectrogram
 from codedag.backends.librosa_frames_ import SCIPY
+from codedag.backends.numpy_calls import maybe
 from codedag.backends.registry import ULP, Call, substitutes
 from codedag.ir.verdict import No, Verdict
 
-CHUNK = 32  # frames that are transformed at once
+CHUNK = 32  # frames that are transformed at once: they stay in the processor's cache
 _NAMES = tuple(inspect.signature(melspectrogram.run).parameters)
 
 
@@ -76,10 +77,13 @@ def _(call: Any) -> Verdict:
 
 @melspectrogram_single.calls
 def _(rng: random.Random) -> Call:
-    call = librosa_calls.spectrogram(rng)
-    values = dict(call.kwargs)
-    if rng.random() < 0.97:
-        values.pop("dtype", None)
-        if isinstance(values.get("y"), np.ndarray) and values["y"].dtype == np.float64:
-            values["y"] = values["y"].astype(np.float32)
-    return Call(call.args, values)
+    if rng.random() < 0.3:
+        return librosa_calls.spectrogram(rng)
+    sound = np.random.default_rng(rng.getrandbits(32)).normal(0, rng.choice((0.01, 0.1, 1.0)), rng.randint(4096, 9000))
+    values: dict[str, Any] = {"y": sound.astype(np.float32), "n_mels": rng.choice((20, 40, 64))}
+    maybe(rng, values, 0.5, "n_fft", (1024, 2048))
+    maybe(rng, values, 0.5, "hop_length", (256, 512, 320))
+    maybe(rng, values, 0.3, "power", (1.0, 2.0))
+    maybe(rng, values, 0.3, "window", ("hann", "hamming"))
+    maybe(rng, values, 0.3, "sr", (16000, 32000))
+    return Call((), values)
