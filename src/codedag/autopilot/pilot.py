@@ -47,6 +47,7 @@ from codedag.trace.recorder import Recorder, Template, shown_path
 if TYPE_CHECKING:
     from codedag.autopilot.placed import Placed
     from codedag.backends.apart import Prover
+    from codedag.migrate.recall import Recall
 
 ENDED = "the program ended before it was proven"
 OBSERVE = 40  # executions of one operation after which its function has been seen enough
@@ -348,7 +349,7 @@ class Pilot:
         most = self.max_overhead * passed
         if self.observe_only or spent <= (max(most, GRACE) if self.max_overhead == MAX_OVERHEAD else most):
             return
-        open_ = [(path, owner) for path, file in list(self.program.files.items()) for owner in _recorded(file)]
+        open_ = [(path, owner) for path, file in list(self.program.files.items()) for owner in find.recorded(file)]
         for function in open_:
             watch = self.watches.setdefault(function, Watch(time.perf_counter()))
             watch.ended = watch.ended or time.perf_counter()
@@ -376,6 +377,8 @@ class Pilot:
 
     def _take_back(self, applied: Applied, indexes: Iterable[int]) -> None:
         """Takes a change out of the program's code once its trial has ended badly."""
+        if any(find.is_recalled(self.program.site(applied.path, index)) for index in indexes):
+            return  # what keeps the results of the call goes on, and leaves the change aside
         if not self.widen.covers(applied.path, applied.owner):
             attempt(self.program.retire, applied.path, applied.owner, indexes)
 
@@ -394,6 +397,15 @@ class Pilot:
             return
         for prefix in find.prefixes(file, owner, seen, taken):
             self.apply_prefix(file, owner, prefix)
+            taken |= {link.site.info.index for link in prefix.links}
+        slow = find.slow_calls(file, owner, seen, taken)
+        slow += [
+            (a.sites[0], a.names[0])
+            for a in self.applied
+            if find.stays_slow(a, path, owner) and a.sites[0] not in taken
+        ]
+        for site, name in dict(slow).items():
+            self.apply_recall(file, owner, site, name)
         self.program.install(path, [owner])
         self.widen.look()
 
@@ -439,6 +451,23 @@ class Pilot:
         applied = Applied("remember", file.path, owner, sites, list(found.names), trial, "kept in memory")
         self._switch(file, applied, prefix.variants())
 
+    def apply_recall(self, file: InstrumentedFile, owner: str, site: int, name: str) -> None:
+        """Keeps what a slow call gives, for when the same arguments come again."""
+        from codedag.migrate.recall import Recall
+
+        trial = Trial(name)
+        recall = Recall(file.sites[site], trial, self.memory, Repeats(self.program).expected)
+        applied = Applied("recall", file.path, owner, [site], [name], trial, "kept in memory")
+        self._switch(file, applied, recall.variants())
+        trial.on_stop = partial(self.later, partial(self._end_recall, applied, recall))
+
+    def _end_recall(self, applied: Applied, recall: Recall) -> None:
+        """Puts back what stood at the site: a substitute that is in use, or nothing."""
+        if recall.inner_is_active():
+            self.program.plan(applied.path, applied.owner, {applied.sites[0]: recall.inner})
+        else:
+            self._take_back(applied, applied.sites)
+
     def _switch(self, file: InstrumentedFile, applied: Applied, variants: dict[int, Any]) -> None:
         self.begin(applied)
         applied.trial.on_stop = partial(self.later, partial(self._take_back, applied, list(variants)))
@@ -465,8 +494,3 @@ class Pilot:
     def _not_widened(self, what: str, function: Function, reason: str) -> None:
         path, owner = function
         self.refused.append(Refused(f"{owner}: {what}", shown_path(path), reason))
-
-
-def _recorded(file: InstrumentedFile) -> set[str]:
-    """The functions of a file that are still observed."""
-    return {info.owner for info, site in zip(file.infos, file.sites, strict=True) if site.mode == RECORD}

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find
-from codedag.backends.supported import reasons_against
+from codedag.backends.supported import why_as_written
 from codedag.devices.present import bring, is_accelerator, load, present
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import loopback, workers
@@ -262,7 +262,7 @@ def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
     if isinstance(here, No) and not (known and _is_early(wish)):
         return here
     if not known:
-        return No(reasons_against().get(wish.function, "no substitution of this function is registered"))
+        return No(why_as_written(wish.function))
     if wish.pu == loopback.PU:
         return (loopback.loopback(known[0].source),)
     fitting = tuple(one for one in known if _runs_on(one, wish.pu) and wish.variant in ("", one.into, one.name))
