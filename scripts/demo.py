@@ -60,6 +60,9 @@ def _run(command: list[str], quiet: bool = False) -> list[float]:
 def _compare(work: Path, plain: list[float], changed: list[float]) -> int:
     one, other = ((work / name).read_text().split() for name in ("plain", "codedag"))
     same = sum(a == b for a, b in zip(one, other, strict=False))
+    if not (work / "run" / "report.json").exists():
+        print("demo: FAILED: the run under codedag left no report; its last lines above say why")
+        return 1
     report = json.loads((work / "run" / "report.json").read_text())
     print(f"\n4. batches bit-equal: {same} of {len(one)}")
     before, after = max(plain), max(changed)
