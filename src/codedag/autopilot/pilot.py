@@ -105,10 +105,14 @@ class Pilot:
         if self.plan is not None:
             self.program.prepare = self.replay.from_plan
             return
-        if self.known:
-            self.program.begin = self.replay.from_known
+        self.program.begin = self._begin_file
         site_module.native.start(self.recorder, self.program.names)
         self._start_thread()
+
+    def _begin_file(self, file: InstrumentedFile) -> None:
+        self.replay.from_known(file)
+        if not self.observe_only:
+            self.widen.loops.watch(file)
 
     def _start_thread(self) -> None:
         self._paused = False
@@ -149,6 +153,7 @@ class Pilot:
     def pause(self) -> None:
         """Brings planning to a safe point before a fork."""
         self.forked += 1
+        attempt(self.widen.overlap.pause)
         if self._thread is threading.current_thread():
             return
         # From 3.12 on Python warns the program about a fork with threads, and this thread is ours.  It starts again
@@ -334,6 +339,7 @@ class Pilot:
                 self.apply_call(file, owner, call)
         for prefix in find.prefixes(file, owner, seen, taken):
             self.apply_prefix(file, owner, prefix)
+        self.widen.loops.keep(file, owner)
         self.program.install(path, [owner])
         self.widen.look()
 
@@ -397,10 +403,10 @@ class Pilot:
         watch = self.watches.get(function)
         return watch is None or (watch.ended is not None and function not in self.unplanned)
 
-    def _widened(self, function: Function, trial: Trial, variant: str) -> None:
+    def _widened(self, function: Function, trial: Trial, variant: str, site: int, kind: str) -> None:
         path, owner = function
-        first = self.program.files[path].sites_of(owner)[0].info.index
-        self.applied.append(Applied("widen", path, owner, [first], [owner], trial, variant))
+        first = site if site >= 0 else self.program.files[path].sites_of(owner)[0].info.index
+        self.applied.append(Applied(kind, path, owner, [first], [owner], trial, variant))
 
     def _not_widened(self, what: str, function: Function, reason: str) -> None:
         path, owner = function

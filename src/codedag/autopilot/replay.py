@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from codedag.autopilot.pilot import Pilot
 
 #: The kinds of changes that can be made again from their place in the source alone.
-KINDS = ("fuse", "substitute", "remember", "widen", "inside")
+KINDS = ("fuse", "substitute", "remember", "widen", "overlap", "inside")
 _ANOTHER_VERSION = "the plan was made for another version of this file"
 
 
@@ -102,6 +102,7 @@ class Replay:
             "substitute": self._call,
             "remember": self._prefix,
             "widen": self._items,
+            "overlap": self._items,
             "inside": self._inside,
         }.get(move.kind)
         if make is None:

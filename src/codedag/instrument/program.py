@@ -19,6 +19,7 @@ from codedag.instrument.ahead import Ahead, aheads
 from codedag.instrument.cache import Cache, Entry
 from codedag.instrument.compiled import Compiled, definitions
 from codedag.instrument.links import Link, links
+from codedag.instrument.loops import LoopAhead, loops_ahead
 from codedag.instrument.numbering import number
 from codedag.instrument.places import Places
 from codedag.instrument.python import Plain, sources_of, uncollected, warns
@@ -109,6 +110,11 @@ class InstrumentedFile:
     def aheads(self) -> dict[str, Ahead]:
         """What the source says of its functions about running them ahead of their turn."""
         return aheads(self.source, self.path, self._compiled.copy())
+
+    @cached_property
+    def loops_ahead(self) -> dict[int, LoopAhead]:
+        """The loops whose turns could run ahead, by the site of what they run over."""
+        return loops_ahead(self.source, self.path, self._compiled.copy())
 
     def owners(self) -> set[str]:
         """The functions (by qualified name; "" is the module) that have sites."""
@@ -355,6 +361,7 @@ class Program:
                     continue
                 site.variant = variant
                 site.mode = VARIANT if variant is not None else PASS
+                self._retired.get(path, set()).discard(index)
                 (kept.add if variant is not None else kept.discard)(index)
             self._set_switches(self.files[path])
 
