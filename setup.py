@@ -64,6 +64,13 @@ setup(
             optional=True,
         ),
         Extension("codedag.migrate._patch", ["src/codedag/migrate/_patch.c"], extra_compile_args=FLAGS, optional=True),
+        Extension(
+            "codedag.migrate._lane",
+            ["src/codedag/migrate/_lane.c"],
+            depends=["src/codedag/migrate/lane_table.h"],
+            extra_compile_args=EXACT_FLAGS,  # tables must round as numpy and torch do
+            optional=True,
+        ),
         Extension("codedag.migrate._order", ["src/codedag/migrate/_order.c"], extra_compile_args=FLAGS, optional=True),
     ],
     cmdclass={"build_ext": BuildOrSayWhyNot},

@@ -31,9 +31,11 @@ typical calls in `bench/substitution_cases.py`, processor time of one thread, in
 *Guard* is the largest cost of the guard in these calls; where it is not small it reads the elements.
 Substitutes for an accelerator (*torch on cuda, xpu, mps*) were proven on the processor's tensors and have not been
 run on such hardware; on a machine that has it they are proven there before they are used. Substitutes *by OpenCL*
-are for programs that ask for it ([devices.md](devices.md)).
+are for programs that ask for it ([devices.md](devices.md)). Substitutes *torch:cpu*, *ov:cpu*, *ort:cpu* and
+*numba:cpu* are other libraries on the same processor: `codedag profile` measures them, and a plan that names one gets
+it ([profiling.md](profiling.md)).
 """
-_WHERE = {"cpu": "", "cuda": " on cuda, xpu, mps", "opencl:cpu": " by OpenCL"}
+_WHERE = {"cuda": " on cuda, xpu, mps", "opencl:cpu": " by OpenCL"}
 
 
 def page() -> str:
@@ -59,21 +61,21 @@ def _table(library: str, gains: dict[str, list[dict[str, Any]]]) -> list[str]:
 def _line(made: Substitution, rows: list[dict[str, Any]]) -> str:
     cells = [
         f"`{made.source}`",
-        made.into + _WHERE[made.pu],
+        made.into + _WHERE.get(made.pu, ""),
         made.equivalence.name,
         strategy_of(made.source),
         made.takes.replace("|", "\\|"),
         ", ".join(dict.fromkeys((made.source_needs, made.needs))),
-        _gain(rows) if made.pu != "cuda" else "not run on hardware",
+        _gain(made, rows) if made.pu != "cuda" else "not run on hardware",
         f"{max(row['guard_seconds'] for row in rows) * 1e6:.0f} us" if rows else "",
     ]
     return "| " + " | ".join(cells) + " |"
 
 
-def _gain(rows: list[dict[str, Any]]) -> str:
+def _gain(made: Substitution, rows: list[dict[str, Any]]) -> str:
     medians = sorted(row["median"] for row in rows)
     if not medians:
-        return "not measured"
+        return "not measured" if made.pu == "cpu" else "by `codedag profile`"
     return f"{medians[0]:.1f} to {medians[-1]:.1f}, mostly {statistics.median(medians):.1f}"
 
 

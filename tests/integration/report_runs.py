@@ -76,6 +76,23 @@ def graph(count: int, seed: int = 0, functions: int = 40) -> Graph:
     return Graph.build(ops, edges)
 
 
+def branching(count: int, seed: int) -> Graph:
+    """A graph in which functions are met again, data branches, and some of it is only overwritten or carried."""
+    rng = random.Random(seed)
+    ops, edges, carried = [], {}, set()
+    for at in range(count):
+        context = "main/" + rng.choice(
+            ["load", "load/decode", "augment", "augment/jitter/mix", f"stage_{at * 7 // count}"]
+        )
+        ops.append(op(at, f"library.operation_{at}", context, rng.random() ** 5 * 1e-2, line=at + 1))
+        for _ in range(min(at, rng.randint(0, 3))):
+            edges[rng.randrange(max(0, at - 12), at), at] = rng.choice(["flow", "flow", "flow", "anti"])
+        if rng.random() < 0.1:
+            carried.add((at, rng.randrange(at + 1)))
+    flows = [Edge(a, b, kind, rng.randrange(10**7) if kind == "flow" else 0) for (a, b), kind in edges.items()]
+    return Graph.build(ops, flows, sorted(carried))
+
+
 def large(folder: Path, count: int) -> None:
     """Writes a run of so many operations, with costs, a plan for one unit and events."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from codedag.cli.compare import _subject
+from codedag.cli.compare import _allowed, _subject
 from codedag.experiment.comparison import Bench, Subject
 from codedag.experiment.digest import digest
 from codedag.experiment.equality import passed_around
@@ -122,6 +122,7 @@ def test_slower_ends_with_3(tmp_path):
         (["--plan", "none.json", "broken.py"], "", "none.json"),
         ([], "", "Name the script"),
         (["--value", "a b", "broken.py"], "", "--value a b"),
+        (["--allow", "much", "broken.py"], "", "'much' is no class of equivalence"),
         (["--value", "x.y", "broken.py"], "x = 1", "no global variable x.y"),
     ],
 )
@@ -191,6 +192,31 @@ def test_batches_losses_and_weights_are_compared(tmp_path, wrong, seed, equal):
     same = {each.what: each.equal for each in passed_around(runs["plain"], runs["optimised"])}
     assert same["losses (backward)"] is same["losses logged"] is same["final weights"] is equal
     assert same["batches"] is (equal is not False)  # the seed is only that of the weights
+
+
+ROUNDED = f"""
+import sys
+import numpy as np
+values = np.linspace(1, 2, 1000) * (1 + 1e-9 * ({OPTIMISED}))
+print("mean", values.mean())
+"""
+
+
+def test_rounding_may_differ_where_it_is_allowed(tmp_path):
+    (tmp_path / "rounded.py").write_text(ROUNDED)
+    words = _compare("--rounds", "2", "--value", "values", "--allow", "ulp", "rounded.py", cwd=tmp_path).stdout
+    assert "results: not bit-equal, but within what --allow ulp lets differ" in words
+    assert "named values: equal (within 1e-09 of the largest value)" in words
+    assert "stdout: equal (figures within 0.00035 of each other)" in words
+
+
+@pytest.mark.parametrize(
+    ("asked", "setting", "found"),
+    [(None, "", ()), (None, "allow = 'ulp'", ("ulp",)), ("exact", "allow = 'ulp'", ()), ("level1", "", ("level1",))],
+)
+def test_what_is_allowed_is_asked_for_or_set_in_the_project(tmp_path, asked, setting, found):
+    (tmp_path / "pyproject.toml").write_text(f"[tool.codedag]\n{setting}\n")
+    assert _allowed(asked, tmp_path) == found
 
 
 TENSORS = """

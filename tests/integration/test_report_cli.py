@@ -30,7 +30,7 @@ def test_every_run_has_a_report_with_everything_in_it(codedag, programs, tmp_pat
     data = _data(tmp_path / "run" / "report.html")
     assert data["run"]["status"] == "ok"
     assert data["report"]["verdict"]["mismatches"] == 0
-    assert {"ops", "views", "plan", "costs", "events", "edges", "machine"} <= data.keys()
+    assert {"ops", "picture", "plan", "costs", "events", "edges", "machine"} <= data.keys()
     assert not (tmp_path / "run" / "records").exists()
 
 
@@ -48,6 +48,15 @@ def test_a_trace_has_its_calls_and_memory_over_time(traced):
     assert all(lane.process > 0 for lane in events.lanes)
     assert [lane.name for lane in events.lanes] == ["MainThread"]
     assert all(sample.nbytes > 10**6 for sample in events.memory)
+
+
+def test_what_is_known_of_the_effects_of_operations_is_in_a_trace_and_its_page(codedag, traced, tmp_path):
+    effects = {op.name: op.effects for op in load(traced).graph.ops}
+    assert effects["numpy.clip"] == "pure, writes out if given"
+    assert effects["operator.truediv"] == "pure"
+    assert codedag("view", "run", "--html", "page.html").returncode == 0
+    ops = _data(tmp_path / "page.html")["ops"]
+    assert {ops["texts"][a]: ops["texts"][b] for a, b in zip(ops["name"], ops["effects"], strict=True)} == effects
 
 
 def test_calls_of_workers_are_on_lanes_of_their_own(codedag, programs, tmp_path):

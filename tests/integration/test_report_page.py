@@ -14,9 +14,13 @@ import report_runs
 from browser import CHROMIUM, Browser
 from page_instances import Ambiguous, as_files, changed, instance, peaks, plan_of, times
 
-from codedag.ir import Event, Events, Graph, Lane, RunDirectory, save
+from codedag.ir import Edge, Event, Events, Graph, Lane, RunDirectory, save
 from codedag.plan.decide import make_plan
+from codedag.view.fold import picture
 from codedag.view.html.page import write_page
+from codedag.view.html.pictures import FEW_BOXES
+from codedag.view.layout import lay_out
+from codedag.view.svg import frames_of, weight_of
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium here (Debian package: chromium)")
 
@@ -188,7 +192,7 @@ def test_every_page_opens_in_both_themes(browser, two_units, theme, size):
     _quiet(browser)
     for page, words in {
         "summary": ("2.00\u00d7", "identical", "cuda:0 (simulated)", "one table kernel"),
-        "graph": ("whole program", "6 operations in 6 boxes", "was considered and left as it is"),
+        "graph": ("Whole program", "6 operations in 6 boxes", "was considered and left as it is"),
         "timeline": ("switched", "cuda:0 (simulated)", "copy cpu → cuda:0", "critical path"),
         "operations": ("cv2.imread", "train.py:10", "sure", "measured in use"),
         "plan": ("101 ms", "ten times faster there", "fuse: truediv \u203a clip"),
@@ -225,21 +229,123 @@ def test_a_choice_is_simulated_at_once(browser, two_units):
     _quiet(browser)
 
 
-def test_a_click_opens_a_folded_box_and_a_key_closes_it(browser, tmp_path):
+def test_a_click_opens_a_folded_box_in_its_place_and_a_key_closes_it(browser, tmp_path):
     report_runs.large(tmp_path / "run", 400)
     _open(browser, tmp_path / "run")
     _show(browser, "graph")
-    assert browser.run("document.querySelectorAll('svg g.b').length") <= 150
-    crumbs = "[...document.querySelectorAll('.crumbs button')].map((b) => b.textContent)"
-    assert browser.run(crumbs) == ["whole program"]
-    browser.click(".tools button:last-child")  # fit: everything is in sight
+    boxes, headings = (f"document.querySelectorAll('svg g.{kind}').length" for kind in "bo")
+    few = browser.run(boxes)
+    assert few <= 150
+    assert browser.run(headings) == 0
+    browser.click("#fit")  # fit: everything is in sight
+    name = browser.run("document.querySelector('svg g.b.folded text.n').textContent")
     browser.click("svg g.b.folded rect.box")
-    browser.wait(f"{crumbs}.length === 2")
-    assert 1 < browser.run("document.querySelectorAll('svg g.b').length") <= 150
+    browser.wait(f"{headings} === 1")
+    assert few < browser.run(boxes) <= 150
+    assert name in browser.run("document.querySelector('svg g.o').textContent")
     browser.run("document.querySelector('.canvas svg').focus()")
     browser.press("Escape")
-    browser.wait(f"{crumbs}.length === 1")
+    browser.wait(f"{headings} === 0")
+    assert browser.run(boxes) == few
+    browser.run("document.querySelector('svg g.b.folded').focus()")
+    browser.press("Enter")
+    browser.wait(f"{headings} === 1")
+    browser.run("document.querySelector('svg g.o').focus()")
+    browser.press("Enter")
+    browser.wait(f"{headings} === 0")
     _quiet(browser)
+
+
+def test_opening_box_after_box_never_shows_too_many(browser, tmp_path):
+    report_runs.large(tmp_path / "run", 2000)
+    _open(browser, tmp_path / "run")
+    _show(browser, "graph")
+    shown = browser.run(
+        "(() => { const found = []; for (let at = 0; at < 12; at++) {"
+        " const next = shownNow().boxes.filter((box) => box.key)[at * 2]; openFold(next.key);"
+        " found.push([shownNow().boxes.length, LOOK.open.includes(next.key)]); } return found; })()"
+    )
+    assert all(count <= 150 and is_open for count, is_open in shown)
+    browser.run("document.querySelector('[role=tab]').click()")
+    _show(browser, "graph")
+    browser.click("#fold-all")
+    browser.wait("document.querySelectorAll('svg g.o').length === 0")
+    _quiet(browser)
+
+
+PLACES = """(() => { const picture = shownNow(), links = picture.links.map((link) =>
+  [Math.min(link.source, link.target), Math.max(link.source, link.target),
+    link.kind === "flow" ? thickness(link) : 0.5]);
+  const found = layOut(picture.root, picture.boxes.length, links), at = (one) => [one.x, one.y, one.width, one.height];
+  const inside = (frame) => frame.parts.filter((part) => part.parts).flatMap((part) => [part, ...inside(part)]);
+  return { boxes: found.boxes.map(at), frames: found.frames.map(([, rect]) => at(rect)),
+    headings: inside(picture.root).map((frame) => frame.heading),
+    routes: [...found.routes].sort((a, b) => a[0] - b[0]).map(([, lanes]) => lanes),
+    links: picture.links.map((link) => [link.source, link.target, link.kind, link.nbytes]) }; })()"""
+
+
+@pytest.mark.parametrize(("seed", "count"), [(1, 8), (2, 40), (3, 300), (4, 44), (5, 1200), (6, 90)])
+def test_the_page_lays_out_boxes_where_the_svg_has_them(browser, tmp_path, seed, count):
+    """The page has a port of the layout; the original is asked for a picture with boxes of the same sizes."""
+    graph = report_runs.branching(count, seed)
+    run = tmp_path / "run"
+    run.mkdir()
+    report_runs.info(run)
+    save(graph, run / "graph.json")
+    _open(browser, run)
+    _show(browser, "graph")
+    found = browser.run(PLACES)
+    shown = picture(graph, FEW_BOXES)
+    assert [[link.source, link.target, link.kind, link.nbytes] for link in shown.links] == found["links"]
+    sizes = {box: tuple(rect[2:]) for box, rect in zip(shown.boxes, found["boxes"], strict=True)}
+    inner = list(frames_of(shown.root))[1:]
+    headings = dict(zip(map(id, inner), found["headings"], strict=True))
+    laid = lay_out(shown, sizes.__getitem__, lambda frame: headings[id(frame)], weight_of)
+    assert [pytest.approx([box.x, box.y, box.width, box.height]) for box in laid.boxes] == found["boxes"]
+    frames = [pytest.approx([rect.x, rect.y, rect.width, rect.height]) for _, rect in laid.frames]
+    assert frames == found["frames"]
+    routes = [[pytest.approx(list(lane)) for lane in laid.routes[at]] for at in sorted(laid.routes)]
+    assert routes == found["routes"]
+
+
+OVERLAPS = """(() => { const layout = placedNow(), boxes = layout.boxes, found = [];
+  const beside = (a, b) => a.x + a.width <= b.x || a.y + a.height <= b.y;
+  const apart = (a, b) => beside(a, b) || beside(b, a);
+  boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => { if (!apart(a, b)) found.push([a, b]); }));
+  const outside = boxes.filter((a) => a.x < -1 || a.y < -1
+    || a.x + a.width > layout.width + 1 || a.y + a.height > layout.height + 1);
+  return [found.length, outside.length, boxes.length, layout.width / layout.height]; })()"""
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_nothing_is_on_top_of_anything_whatever_is_open(browser, tmp_path, seed):
+    run = tmp_path / "run"
+    run.mkdir()
+    report_runs.info(run)
+    save(report_runs.branching(700, seed), run / "graph.json")
+    _open(browser, run)
+    _show(browser, "graph")
+    for number in range(8):
+        overlapping, outside, count, _ = browser.run(OVERLAPS)
+        assert (overlapping, outside) == (0, 0), number
+        assert count <= 150
+        folds = "shownNow().boxes.filter((box) => box.key)"
+        browser.run(f"openFold({folds}[{number * 5} % {folds}.length].key)")
+    _quiet(browser)
+
+
+def test_a_long_chain_is_set_in_columns(browser, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    report_runs.info(run)
+    ops = [report_runs.op(at, f"lib.op{at}", "f", 1.0) for at in range(40)]
+    save(Graph.build(ops, [Edge(at, at + 1, "flow", 10**6) for at in range(39)]), run / "graph.json")
+    _open(browser, run)
+    _show(browser, "graph")
+    overlapping, outside, count, aspect = browser.run(OVERLAPS)
+    assert (overlapping, outside, count) == (0, 0, 40)
+    assert 0.7 < aspect < 3
+    assert "f (goes on)" in browser.run("document.querySelector('.canvas').textContent")
 
 
 def test_search_finds_an_operation_inside_folded_boxes(browser, tmp_path):

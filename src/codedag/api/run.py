@@ -29,8 +29,10 @@ class Run:
 
     @property
     def graph(self) -> Graph:
-        """The operations and their edges."""
-        return self.recorded.graph
+        """The operations and their edges, with what is known of their effects."""
+        from codedag.backends.known_graph import with_effects
+
+        return with_effects(self.recorded.graph)
 
     @property
     def costs(self) -> CostTable:

@@ -22,6 +22,7 @@ from codedag.migrate import _order
 from codedag.migrate._order import ALWAYS, ONCE, THEN, Check
 from codedag.migrate.remember import Recall
 from codedag.migrate.standin import Method, StandIn
+from codedag.migrate.stands import behind
 
 Function = tuple[str, str]  # file and qualified name
 _NAMED = 2  # references to what one local name alone holds: the name, and the operator
@@ -224,7 +225,7 @@ def _target(check: Check, values: tuple[Any, ...]) -> Any:
 def _is_capped(function: Any) -> bool:
     """Whether its library has fewer threads in a batch; all others have the settings of the program in any thread."""
     cv2 = sys.modules.get("cv2")
-    return cv2 is not None and getattr(cv2, getattr(function, "__name__", ""), None) is function
+    return cv2 is not None and behind(getattr(cv2, getattr(function, "__name__", ""), None)) is function
 
 
 def _is_again(drawn: Any, args: tuple[Any, ...]) -> bool:
@@ -291,7 +292,8 @@ def _real(value: Any) -> Any:
 
 
 def _function(value: Any) -> Any:
-    return getattr(_real(value.standin), value.name) if type(value) is Method else value
+    """What is called; a patch of ours does what the function behind it does."""
+    return getattr(_real(value.standin), value.name) if type(value) is Method else behind(value)
 
 
 def _shown(function: Any) -> str:

@@ -15,8 +15,9 @@ from typing import Any
 
 from codedag.autopilot.ordered import Batch, GaveUp, Habit, Item, Second
 from codedag.autopilot.reach import Reach
+from codedag.autopilot.stacking import Stacking
 from codedag.autopilot.turns import file_state
-from codedag.instrument.guard import on_trial
+from codedag.instrument.guard import attempt, on_trial
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import _order
 
@@ -70,9 +71,10 @@ class EarlyBatch(Batch):
     """The items of the next batch, from when the program gets the one before until it asks for them."""
 
     def __init__(
-        self, get: Callable[[Any], Any], indices: Sequence[Any], habit: Habit, helpers: int, roots: Iterable[Any]
-    ) -> None:
-        super().__init__(get, indices, habit)
+        self, get: Callable[[Any], Any], indices: Sequence[Any], habit: Habit, stacking: Stacking | None,
+        helpers: int, roots: Iterable[Any],
+    ) -> None:  # fmt: skip
+        super().__init__(get, indices, habit, stacking)
         self.files: list[tuple[Any, Any]] = []
         self.reach = Reach(roots)
         self.slots = threading.Semaphore(helpers)
@@ -120,6 +122,8 @@ class EarlyBatch(Batch):
             if raised:
                 self.give_up(f"an item raised {raised}", expected=True)
             item.end()
+            if self.stacking is not None and not raised:
+                attempt(self.stacking.put, number, self.results[number])
             self._count()
 
     def _count(self) -> None:

@@ -153,7 +153,7 @@ def calls(
     found = []
     for site, names in sorted(names_by_site(templates).items()):
         if len(names) == 1 and file.infos[site].owner == owner:
-            known = tuple(one for one in find(next(iter(names))) if one.pu == "cpu")
+            known = find(next(iter(names)), "cpu")
             allowed = [one for one in known if one.equivalence in allow]
             looser = [one for one in allowed if one.equivalence is not EXACT]
             for substitution in [*looser, *allowed, *known][:1]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot.applied import Applied, Refused
-from codedag.backends.registry import all_substitutions, find
+from codedag.backends.registry import find, known_sources
 from codedag.ir.verdict import No
 from codedag.migrate.usable import may_run
 from codedag.trace.recorder import Template, shown_path
@@ -101,16 +101,17 @@ class Inside:
     def _found(self) -> list[Wish]:
         templates = [t for t in list(self.pilot.recorder.templates) if t.kind not in ("region", "source")]
         changed = {(applied.path, site) for applied in self.pilot.applied for site in applied.sites}
-        seen = {one.source for name in {t.name for t in templates} for one in find(name)}
+        seen = {one.source for name in {t.name for t in templates} for one in find(name, "cpu")}
         found = []
         for template in _hot([t for t in templates if (t.site.info.file, t.site.info.index) not in changed]):
             package, info = template.name.partition(".")[0], template.site.info
             held = _held(package)
-            for one in all_substitutions():
-                key = (package, one.source)
-                if one.source not in seen and key not in self._asked and _is_reached(held, one.source):
+            for source in known_sources():
+                key = (package, source)
+                if source not in seen and key not in self._asked and _is_reached(held, source):
                     self._asked.add(key)
-                    found.append(Wish(one.source, one.into, info.file, info.owner, info.index))
+                    here = sorted(one.into for one in find(source, "cpu"))
+                    found += [Wish(source, into, info.file, info.owner, info.index) for into in here[:1]]
         return found
 
     # -- replacing
@@ -121,7 +122,11 @@ class Inside:
         granted: dict[str, tuple[Wish, Patch]] = {}
         for wish in wishes:
             substitution = next((one for one in find(wish.source) if one.into == wish.into), None)
-            verdict = may_run(substitution, self.pilot.allow) if substitution else No("it is not in the registry")
+            verdict = (
+                may_run(substitution, self.pilot.allow, self.pilot.prove)
+                if substitution
+                else No("it is not in the registry")
+            )
             if isinstance(verdict, No):
                 self._refuse(wish, verdict.reason)
             elif substitution is not None and wish.source not in granted:

@@ -16,7 +16,6 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from codedag.instrument.loops import LoopAhead, outlined
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import ITERATE
 from codedag.ir.verdict import No
@@ -26,6 +25,7 @@ from codedag.migrate.trial import Trial
 if TYPE_CHECKING:
     from codedag.autopilot.turns import Turns
     from codedag.autopilot.widen import Lane, Widen
+    from codedag.instrument.loops import LoopAhead
 
 CHUNK = 32  # turns that run ahead together: as many results wait to be used
 LEAST_SECONDS = 150e-6  # of a turn: below this it is not worth a thread
@@ -163,6 +163,8 @@ class Loop:
 
     def code_for(self, frame: Any) -> tuple[types.CodeType, tuple[str, ...]]:
         """The code of a turn, and the local names of the frame that it takes."""
+        from codedag.instrument.loops import outlined
+
         code = frame.f_code
         if code not in self._codes:
             local = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from codedag.autopilot.pilot import MAX_OVERHEAD
 from codedag.backends.registry import EXACT, Equivalence
 from codedag.ir import Plan
+from codedag.migrate.wishes import Wishes
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +15,10 @@ class Options:
     """The wishes of one run; what is not said is as careful as possible."""
 
     plan: Plan | None = None
+    wishes: Wishes | None = None  # functions that the plan places on units
     observe_only: bool = False
     fresh: bool = False  # plans of earlier runs are ignored
     allow: tuple[Equivalence, ...] = (EXACT,)
     budget_nbytes: int | None = None  # that may be kept in memory; None: a share of what is free
     max_overhead: float = MAX_OVERHEAD
+    begun: float | None = None  # when our first module was loaded, by the clock of `perf_counter`

@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from codedag.instrument.guard import on_trial
+from codedag.autopilot.stacking import Stacking
+from codedag.instrument.guard import attempt, on_trial
 from codedag.migrate import _order
 
 SURE = 48  # times that a draw was the last one of its item before the turn is passed on right after it
@@ -104,8 +105,10 @@ class Item:
 class Batch:
     """The items of one batch while they run."""
 
-    def __init__(self, get: Callable[[Any], Any], indices: Sequence[Any], habit: Habit) -> None:
-        self.get, self.indices, self.habit = get, indices, habit
+    def __init__(
+        self, get: Callable[[Any], Any], indices: Sequence[Any], habit: Habit, stacking: Stacking | None = None
+    ) -> None:
+        self.get, self.indices, self.habit, self.stacking = get, indices, habit, stacking
         self.results: list[Any] = [None] * len(indices)
         self.reason = ""
         self.wants = False
@@ -142,6 +145,8 @@ class Batch:
             if raised:
                 self.give_up(f"an item raised {raised}", expected=True)
             item.end()
+            if self.stacking is not None and not raised:
+                attempt(self.stacking.put, number, self.results[number])
 
     def _take(self) -> int | None:
         with self._lock:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from codedag.autopilot.estimate import PAGE, PAGE_PER_OPERATION, Estimate, Spans, estimate
 from codedag.autopilot.pilot import Applied, Pilot
 from codedag.autopilot.shares import Proven, Share, join, move_of
-from codedag.backends.known_graph import with_effects
 from codedag.ir import Change, CostTable, Declined, Graph, Move, Op, Plan, Proof, Report, Source
 from codedag.migrate.trial import EVERY, FIRST, RAREST, Trial
 from codedag.plan.serial import serial_plan
@@ -28,20 +28,8 @@ class Outcome:
     costs: CostTable
     plan: Plan
     report: Report
-    seconds: float
-    switched_seconds: float
-    observing_seconds: float
     proven: list[Proven] = field(default_factory=list)  # what the next run may begin with
     tried: list[Proven] = field(default_factory=list)  # what this run had an occasion to judge
-
-    def since_switch(self) -> tuple[float, float, float] | None:
-        """The gain of the part of the run after the first change: middle, low, high."""
-        report = self.report
-        if not report.changes or self.switched_seconds <= 0 or report.gain is None:
-            return None
-        saved = [(g or 1.0) * self.seconds - self.seconds for g in (report.gain, report.gain_low, report.gain_high)]
-        middle, low, high = (1 + (each + self.observing_seconds) / self.switched_seconds for each in saved)
-        return middle, low, high
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +56,17 @@ class Result:
 
         A program that never waited for its workers gained nothing from them: that is the low end.
         """
-        middle, low, high = self.applied.trial.saved_seconds()
-        own = self.own.trial.calls - self.own.trial.checked
-        others = sum(share.calls - share.checked for share in self.others) / self.concurrency
-        return middle * (own + others), low * own + min(low * others, 0.0), high * (own + others)
+        own = self.own.trial.served() + self.own.trial.in_part
+        others = sum(max(share.calls - share.checked, 0) for share in self.others) / self.concurrency
+        middle, low, high = self.applied.trial.saved(own + others)
+        if others and low > 0:
+            low *= own / (own + others)
+        return middle, low, high
 
     def extra(self) -> float:
-        """Seconds that checking cost: checked calls ran twice."""
+        """Seconds that checking cost: checked calls ran twice, if not in part."""
+        if self.own.trial.in_part:
+            return 0.0
         theirs = sum(b for share in self.others for _, b in share.pairs) / self.concurrency
         return sum(b for _, b in self.own.trial.pairs) + theirs
 
@@ -100,10 +92,10 @@ def results(pilot: Pilot) -> list[Result]:
     return found
 
 
-def conclude(pilot: Pilot, seconds: float, switched_seconds: float, observing_seconds: float) -> Outcome:
-    """The outcome of a pilot that has stopped."""
+def conclude(pilot: Pilot, spans: Spans) -> Outcome:
+    """The outcome of a pilot that has stopped, and what is known by then of where the time went."""
     gathered = pilot.team.gathered()
-    graph, costs = with_effects(gathered.graph()), gathered.costs()
+    graph, costs = _with_effects(gathered.graph()), gathered.costs()
     every = results(pilot)
     made = [result.applied for result in every if result.counts]
     moves = [_move(pilot, applied, graph) for applied in made]
@@ -114,13 +106,19 @@ def conclude(pilot: Pilot, seconds: float, switched_seconds: float, observing_se
         graph,
         costs,
         plan,
-        _report(pilot, every, graph, seconds, observing_seconds),
-        seconds,
-        switched_seconds,
-        observing_seconds,
+        _report(pilot, every, graph, spans),
         [move_of(applied, pilot.program) for applied in made],
         [move_of(result.applied, pilot.program) for result in every if result.was_tried],
     )
+
+
+def _with_effects(graph: Graph) -> Graph:
+    """The graph with its effects column; what is known of libraries is loaded only if there is an operation."""
+    if not len(graph):
+        return graph
+    from codedag.backends.known_graph import with_effects
+
+    return with_effects(graph)
 
 
 def _where(pilot: Pilot, applied: Applied) -> str:
@@ -147,25 +145,33 @@ def _move(pilot: Pilot, applied: Applied, graph: Graph) -> Move:
     )  # fmt: skip
 
 
-def _report(pilot: Pilot, every: list[Result], graph: Graph, seconds: float, observing: float) -> Report:
+def _report(pilot: Pilot, every: list[Result], graph: Graph, spans: Spans) -> Report:
     made = [result for result in every if result.counts]
-    saved = [sum(part) for part in zip(*(result.saved() for result in made), strict=True)] or [0.0, 0.0, 0.0]
-    extra = sum(result.extra() for result in every)
-    crew = pilot.team.crew
-    observing += sum(report.observing_seconds for report in crew.reports) / crew.concurrency()
-    spent = max(seconds, 1e-9)
-    gains = [(spent - extra - observing + each) / spent for each in saved]
+    found = _estimate(pilot, every, graph, spans)
+    steady = found.steady if made and found.steady is not None else (None, None, None)
     return Report(
-        baseline_seconds=max(spent - extra - observing + saved[0], 0.0),
-        optimised_seconds=spent,
-        gain=gains[0],
-        gain_low=min(gains[1:]),
-        gain_high=max(gains[1:]),
+        baseline_seconds=found.baseline, optimised_seconds=found.seconds,
+        gain=found.whole[0], gain_low=found.whole[1], gain_high=found.whole[2],
+        steady_gain=steady[0], steady_low=steady[1], steady_high=steady[2],
+        void=found.void if made else "",
         verdict=_proof(pilot, every),
         changes=[_change(pilot, result.applied) for result in made],
-        declined=_declined(pilot, every, graph, seconds),
-        workers=len(crew.reports),
-    )
+        declined=_declined(pilot, every, graph, spans.program),
+        workers=len(pilot.team.crew.reports),
+    )  # fmt: skip
+
+
+def _estimate(pilot: Pilot, every: list[Result], graph: Graph, spans: Spans) -> Estimate:
+    parts = [result.saved() for result in every if result.counts]
+    middle, low, high = (sum(part[at] for part in parts) for at in range(3))
+    crew = pilot.team.crew
+    theirs = sum(report.observing_seconds for report in crew.reports) / crew.concurrency()
+    page = PAGE + PAGE_PER_OPERATION * len(graph) if parts else 0.0
+    spans = replace(
+        spans, observing=spans.observing + theirs, checking=sum(result.extra() for result in every),
+        ending=spans.ending + page,
+    )  # fmt: skip
+    return estimate(spans, (middle, low, high))
 
 
 def _proof(pilot: Pilot, every: list[Result]) -> Proof:
@@ -187,7 +193,9 @@ def _how(pilot: Pilot, looser: list[str]) -> str:
     workers = len(pilot.team.crew.reports)
     where = f" in each of {workers} worker processes" if workers > 1 else " in the worker process" if workers else ""
     allowed = "".join(f"; {name} was allowed: {TOLERANCES[name]}" for name in looser)
-    return f"original and variant ran side by side on {sampled}{where}{kernels}{allowed}"
+    in_part = sum(applied.trial.in_part for applied in pilot.applied)
+    part = f"; {in_part} calls that go row by row were compared on some of their rows" if in_part else ""
+    return f"original and variant ran side by side on {sampled}{where}{part}{kernels}{allowed}"
 
 
 def _engines(pilot: Pilot) -> list[str]:
@@ -198,7 +206,7 @@ def _engines(pilot: Pilot) -> list[str]:
 
 def _change(pilot: Pilot, applied: Applied) -> Change:
     low, high = _gain_interval(applied)
-    unchecked = max(applied.trial.calls - applied.trial.checked, 1)
+    unchecked = max(applied.trial.calls - applied.trial.checked + applied.trial.in_part, 1)
     middle = sorted(applied.trial.pairs)[len(applied.trial.pairs) // 2]
     what = " > ".join(name.rpartition(".")[2] for name in applied.names)
     how = f"one table kernel ({', '.join(_engines(pilot)) or 'none'})" if applied.kind == "fuse" else applied.variant

@@ -190,7 +190,8 @@ class Overlap:
         if indices is None:
             return
         get, helpers = partial(operator.getitem, fetcher.dataset), max(self.widen.threads - 1, 1)
-        batch = EarlyBatch(get, indices, lane.habit, helpers, [fetcher.dataset])
+        attempt(lane.stacking.begin, fetcher.collate_fn, len(indices))
+        batch = EarlyBatch(get, indices, lane.habit, lane.stacking, helpers, [fetcher.dataset])
         why = batch.reach.why.reason if batch.reach.why is not None else self._is_set(batch.reach.names)
         if why:
             self._decline(lane, course, why)

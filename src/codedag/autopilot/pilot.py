@@ -14,23 +14,25 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
-from codedag.autopilot.applied import Applied, Function, Refused, Watch
+from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
 from codedag.autopilot.inside import Inside
 from codedag.autopilot.repeats import Repeats
 from codedag.autopilot.replay import Replay
+from codedag.autopilot.rows import Rows
 from codedag.autopilot.shares import Proven
 from codedag.autopilot.team import Team
 from codedag.autopilot.widen import Widen
 from codedag.backends.effects import Effects
-from codedag.backends.registry import EXACT, Equivalence
+from codedag.backends.proof import proven_here
+from codedag.backends.registry import EXACT, Equivalence, Substitution
 from codedag.instrument import sites as site_module
 from codedag.instrument.program import InstrumentedFile, Program
 from codedag.instrument.sites import RECORD, VARIANT
 from codedag.ir import Plan
-from codedag.ir.verdict import No
+from codedag.ir.verdict import No, Verdict
 from codedag.migrate.chain import Chain
 from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.guard import Failed, attempt
@@ -42,6 +44,11 @@ from codedag.migrate.usable import may_run
 from codedag.trace.events import Log
 from codedag.trace.recorder import Recorder, Template, shown_path
 
+if TYPE_CHECKING:
+    from codedag.autopilot.placed import Placed
+    from codedag.backends.apart import Prover
+
+ENDED = "the program ended before it was proven"
 OBSERVE = 40  # executions of one operation after which its function has been seen enough
 FEW, LONG = 6, 1.5  # or this many, if they took so many seconds
 SCALAR = 5_000  # executions without data after which a function is left alone
@@ -78,6 +85,8 @@ class Pilot:
     team: Team = field(init=False)
     replay: Replay = field(init=False)
     inside: Inside = field(init=False)
+    placed: Placed | None = None  # what the plan places on units
+    rows: Rows = field(init=False)
     known: list[Proven] = field(default_factory=list)  # proven elsewhere: made as soon as their file is loaded
     memory: Memory = field(default_factory=Memory)
     kernels: list[tuple[int, int]] = field(default_factory=list)  # that the known changes will want
@@ -86,14 +95,17 @@ class Pilot:
     _grown: dict[Function, int] = field(default_factory=dict)
     _thread: threading.Thread | None = None
     _paused: bool = False
+    _prover: Prover | None = None
+    _ending: bool = False  # the program has ended: what is not begun is not done
     _working: threading.Lock = field(default_factory=threading.Lock)  # held while something is being planned
     _forking: bool = False
+    beside: float = 0.0  # seconds of the processor that planning took
     unplanned: list[Function] = field(default_factory=list)  # settled, and their planning has not ended
 
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
         self.shelf = Shelf(synchronous=self.synchronous)
-        self.team, self.replay, self.inside = Team(self), Replay(self), Inside(self)
+        self.team, self.replay, self.inside, self.rows = Team(self), Replay(self), Inside(self), Rows(self)
         self.widen = Widen(self.program, self.memory, self.later, self._is_planned, self._widened, self._not_widened)
 
     # -- the life of a run
@@ -104,15 +116,19 @@ class Pilot:
         self.team.start()
         if self.plan is not None:
             self.program.prepare = self.replay.from_plan
+            if self.placed is not None:
+                attempt(self.placed.start)
             return
-        self.program.begin = self._begin_file
+        self.program.begin = self._begin
         site_module.native.start(self.recorder, self.program.names)
         self._start_thread()
 
-    def _begin_file(self, file: InstrumentedFile) -> None:
+    def _begin(self, file: InstrumentedFile) -> None:
+        """Makes the changes that need no observing, as a file is loaded."""
         self.replay.from_known(file)
+        attempt(self.rows.begin, file)
         if not self.observe_only:
-            self.widen.loops.watch(file)
+            attempt(self.widen.loops.watch, file)
 
     def _start_thread(self) -> None:
         self._paused = False
@@ -125,18 +141,43 @@ class Pilot:
             self._thread.join(5)
             self._paused = not self._thread.is_alive()
 
+    def prove(self, substitution: Substitution) -> Verdict:
+        """Yes if a substitution is proven on this machine; else it is proven, where the program does not notice."""
+        if self.synchronous:
+            return proven_here(substitution)
+        if self._prover is None:
+            from codedag.backends.apart import Prover  # with what starts processes: only for what is not known
+
+            self._prover = Prover()
+        if self._ending or threading.current_thread() is not self._thread:
+            return No(ENDED) if self._ending else self._prover(substitution)
+        self._working.release()  # a fork need not wait for another process
+        try:
+            return self._prover(substitution)
+        finally:
+            self._working.acquire()
+
+    def go_on(self) -> bool:
+        """Whether the program still runs: nobody waits for plans once it has ended."""
+        return not self._ending
+
     def stop(self) -> int:
         """Ends everything and puts every function back; the number of functions that had to be changed."""
+        self._ending = True
+        if self._prover is not None:
+            attempt(self._prover.end)
         site_module.native.stop()
         self.team.stop()
         self.widen.restore()
         self._end_thread()
         attempt(self.inside.restore)
+        if self.placed is not None:
+            attempt(self.placed.stop)
         self._thread, self._paused = None, False
         if self.plan is not None:
             loaded = {shown_path(path) for path in self.program.files}
             for move in self.plan.moves:
-                if move.file not in loaded:
+                if move.file not in loaded and move.kind != PLACE:
                     where = f"{move.file}:{move.line}"
                     self.refused.append(Refused(f"{move.kind} of the plan", where, "the program has no such file"))
         self.notes += self.team.conclude()
@@ -173,7 +214,7 @@ class Pilot:
 
         Returns how many chains of sites and templates are the parent's.
         """
-        self._inbox, self._working, self._forking = queue.Queue(), threading.Lock(), False
+        self._inbox, self._working, self._forking, self._prover = queue.Queue(), threading.Lock(), False, None
         self.program.fresh_lock()
         self.memory.paused = True  # what a worker keeps is gone with it, and each would keep its own
         self._thread, self._paused = None, True
@@ -253,8 +294,11 @@ class Pilot:
                 job, pace = self._look_around, min(1.2 * pace, SLOWEST)  # less and less often while nothing happens
             if job is None:
                 return
+            if self._ending:
+                continue
             with self._working:
                 job()
+            self.beside = time.thread_time()
 
     def _look_around(self) -> None:
         """What is done now and then: functions without data are left alone, and processes hear of each other."""
@@ -335,8 +379,10 @@ class Pilot:
             self.apply_chain(file, owner, found.links, found.between)
             taken |= {link.site.info.index for link in found.links} | set(found.between)
         for call in find.calls(file, owner, seen, self.allow):
-            if call.site not in taken:
+            if call.site not in taken and self.go_on():
                 self.apply_call(file, owner, call)
+        if not self.go_on():
+            return
         for prefix in find.prefixes(file, owner, seen, taken):
             self.apply_prefix(file, owner, prefix)
         self.widen.loops.keep(file, owner)
@@ -363,7 +409,7 @@ class Pilot:
     def apply_call(self, file: InstrumentedFile, owner: str, call: find.FoundCall) -> None:
         """Puts a substitute in the place of a call, on trial, if it may be used and is proven on this machine."""
         substitution = call.substitution
-        verdict = may_run(substitution, self.allow)
+        verdict = may_run(substitution, self.allow, self.prove)
         if isinstance(verdict, No):
             where = f"{shown_path(file.path)}:{file.infos[call.site].line}"
             self.refused.append(Refused(substitution.name, where, verdict.reason))

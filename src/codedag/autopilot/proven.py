@@ -7,7 +7,6 @@ change in it for one version of one source file.  Whatever does not fit is left 
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import os
 import platform
 from collections.abc import Iterable, Mapping
@@ -25,6 +24,7 @@ from codedag.instrument.launch import Target
 from codedag.ir.errors import CannotWrite
 from codedag.ir.fields import Natural
 from codedag.ir.files import write_atomically
+from codedag.ir.installed import version_of
 from codedag.ir.places import cache_dir
 from codedag.tune.machine_key import machine_key
 
@@ -115,13 +115,8 @@ class Store:
 def versions(of: Mapping[str, str]) -> dict[str, str]:
     """The versions here of Python, CodeDAG, its rewriter and these libraries; nothing is imported."""
     own = {"python": platform.python_version(), "codedag": __version__, "rewriter": rewriter_version()}
-    found = {}
-    for name in of:
-        try:
-            found[name] = own[name] if name in own else importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+    found = {name: own[name] if name in own else version_of(name) for name in of}
+    return {name: version for name, version in found.items() if version is not None}
 
 
 def _machine() -> str:

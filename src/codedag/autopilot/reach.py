@@ -17,6 +17,7 @@ from typing import Any
 from codedag.backends.known_table import bases, named_type
 from codedag.instrument.places import is_installed
 from codedag.ir.verdict import No
+from codedag.migrate.stands import behind
 
 MOST_THINGS, MOST_NBYTES = 20_000, 2_000_000
 _ATOMS = frozenset(
@@ -56,6 +57,7 @@ class Reach:
         return self.why is None and not any(changed() for changed in self._changed)
 
     def _look(self, value: Any) -> None:
+        value = behind(value)  # a patch of ours reads nothing of the program's
         kind = type(value)
         if kind in _ATOMS or isinstance(value, _NATIVE) or id(value) in self._seen:
             return

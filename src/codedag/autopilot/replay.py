@@ -8,8 +8,9 @@ from sys import _getframe
 from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
-from codedag.autopilot.applied import Refused
+from codedag.autopilot.applied import PLACE, Refused
 from codedag.autopilot.inside import Wish
+from codedag.autopilot.rows import ROW_BY_ROW
 from codedag.autopilot.shares import Proven
 from codedag.instrument.program import InstrumentedFile
 from codedag.ir import Move
@@ -40,7 +41,9 @@ class Replay:
         plan = self.pilot.plan
         assert plan is not None
         source = next((s for s in plan.sources if s.file == shown_path(file.path)), None)
-        moves = [m for m in plan.moves if m.file == shown_path(file.path)]
+        moves = [m for m in plan.moves if m.file == shown_path(file.path) and m.kind != PLACE]
+        if self.pilot.placed is not None:
+            attempt(self.pilot.placed.prepare, file)
         for move in moves:
             if source is None or source.sha256 != file.sha256:
                 done: Any = Failed(_ANOTHER_VERSION)
@@ -55,6 +58,8 @@ class Replay:
     def from_known(self, file: InstrumentedFile) -> None:
         """Makes the changes that are known for a file as it is loaded; the rest of it is observed as ever."""
         for move in self.pilot.known:
+            if move.kind == "substitute" and move.chain[0] in ROW_BY_ROW:  # found before their first call in any case
+                continue
             if move.file == file.path and move.sha256 != file.sha256:
                 if file.path not in self.stale:
                     self.stale.add(file.path)

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import os
-import shutil
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # by name: a program may leave a mock on the modules
 from os import getpid
+from pathlib import Path
 from time import perf_counter
 
+from codedag.autopilot.estimate import Spans, before_us
 from codedag.autopilot.live import Live
 from codedag.autopilot.options import Options
 from codedag.autopilot.outcome import Outcome, conclude
 from codedag.autopilot.pilot import Pilot
 from codedag.autopilot.proven import Store
 from codedag.autopilot.workers import Crew
-from codedag.devices.inventory import this_machine
+from codedag.devices.host import this_machine
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
 from codedag.instrument.guard import Failed, after
 from codedag.instrument.hook import importing
 from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
+from codedag.instrument.python import uncollected
 from codedag.ir import RunDirectory
 from codedag.migrate.memory import Memory
 from codedag.trace.rundir import Keeper, loaded_versions
@@ -57,14 +59,22 @@ def run(target: Target, keeper: Keeper, options: Options | None = None) -> Finis
     around = ExitStack()
     around.enter_context(importing(pilot.program))
     pilot.start()
+    spans = _before(options.begun, pilot.started_at)
     ending = launch.run(target, lambda path, source: pilot.program.load(path, source, main=True))
     ended = perf_counter()
     if getpid() != process:
         after(pilot.team.end_worker)
         after(around.close)
         return Finished(ending, None, keeper, pilot, forked=True)
-    done = after(_finished, keeper, pilot, store, around, ending, ended)
+    done = after(_finished, keeper, pilot, store, around, ending, (spans, ended))
     return Finished(ending, None, keeper, pilot, done.reason) if done.__class__ is Failed else done  # type: ignore[return-value]
+
+
+def _before(begun: float | None, started: float) -> Spans:
+    """Where the seconds before the program went, if the process was started for it."""
+    if begun is None:
+        return Spans(program=0.0, python=0.0)
+    return Spans(program=0.0, python=before_us(begun), starting=started - begun)
 
 
 def _pilot(target: Target, keeper: Keeper, options: Options) -> Pilot:
@@ -77,6 +87,10 @@ def _pilot(target: Target, keeper: Keeper, options: Options) -> Pilot:
         max_overhead=options.max_overhead,
         memory=Memory(options.budget_nbytes),
     )
+    if options.wishes is not None and options.wishes.wanted:
+        from codedag.autopilot.placed import Placed  # with all that library patches need
+
+        pilot.placed = Placed(pilot, options.wishes)
     pilot.team.crew = Crew(None if keeper.broken else keeper.path / "workers")
     pilot.team.crew.prepare()
     return pilot
@@ -98,11 +112,18 @@ def _recall(pilot: Pilot, store: Store) -> None:
 
 
 def _finished(
-    keeper: Keeper, pilot: Pilot, store: Store | None, around: ExitStack, ending: Ending, ended: float
+    keeper: Keeper, pilot: Pilot, store: Store | None, around: ExitStack, ending: Ending, times: tuple[Spans, float]
 ) -> Finished:
     """What is left to do once the program has ended; whatever fails is said, and the rest is done all the same."""
+    with uncollected():
+        return _ended(keeper, pilot, store, around, ending, *times)
+
+
+def _ended(
+    keeper: Keeper, pilot: Pilot, store: Store | None, around: ExitStack, ending: Ending, spans: Spans, ended: float
+) -> Finished:
     keeper.left("the import hook could not be taken away", after(around.close))
-    outcome = after(_conclude, pilot, ended)
+    outcome = after(_conclude, pilot, spans, ended)
     keeper.notes += pilot.notes
     keeper.left("the report could not be made", outcome)
     if not isinstance(outcome, Failed):
@@ -110,21 +131,42 @@ def _finished(
         if store is not None:
             keeper.left("what was proven could not be kept", after(_remember, store, pilot, outcome))
     if not keeper.broken and pilot.team.crew.folder is not None:
-        after(shutil.rmtree, pilot.team.crew.folder, ignore_errors=True)
+        after(_drop, pilot.team.crew.folder)
     keeper.left("the timeline could not be made", after(_keep_events, keeper, pilot, ended))
     keeper.end("ok" if ending.code == 0 else "failed", ending.code)
     if not keeper.broken:
-        after(shutil.rmtree, keeper.path / "records", ignore_errors=True)
+        after(_drop, keeper.path / "records")
+    # drawing takes longer than all else, and a run without a change is looked at by few: `codedag view` can draw it
+    keeper.has_page = keeper.asked or isinstance(outcome, Failed) or bool(outcome.report.changes)
     keeper.left("the report page could not be written", after(keep_page, keeper))
     if isinstance(outcome, Failed):
         return Finished(ending, None, keeper, pilot, outcome.reason)
     return Finished(ending, outcome, keeper, pilot)
 
 
-def _conclude(pilot: Pilot, ended: float) -> Outcome:
+def _drop(folder: Path) -> None:
+    """Removes a folder that only this run needed."""
+    if not folder.exists():
+        return
+    try:
+        folder.rmdir()
+    except OSError:  # there is something in it
+        from shutil import rmtree  # with all that it can unpack
+
+        rmtree(folder, ignore_errors=True)
+
+
+def _conclude(pilot: Pilot, spans: Spans, ended: float) -> Outcome:
     pilot.stop()
-    switched = ended - pilot.switched_at if pilot.switched_at is not None else 0.0
-    return conclude(pilot, ended - pilot.started_at, switched, site_module.native.spent() / 1e9)
+    spans = replace(
+        spans,
+        program=ended - pilot.started_at,
+        switched=ended - pilot.switched_at if pilot.switched_at is not None else 0.0,
+        ending=2 * (perf_counter() - ended),  # the files are not written yet, which takes about as long
+        observing=site_module.native.spent() / 1e9,
+        beside=pilot.beside,
+    )
+    return conclude(pilot, spans)
 
 
 def _keep_events(keeper: Keeper, pilot: Pilot, ended: float) -> None:
@@ -139,7 +181,7 @@ def _keep_events(keeper: Keeper, pilot: Pilot, ended: float) -> None:
 
 def keep_page(keeper: Keeper) -> None:
     """Writes the report page next to the files that it shows, unless these could not be written or are very large."""
-    if keeper.broken:
+    if keeper.broken or not keeper.has_page:
         return
     if (keeper.path / "graph.json").stat().st_size > LARGEST_NBYTES:
         keeper.notes.append(

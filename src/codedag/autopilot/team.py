@@ -13,7 +13,7 @@ import msgspec
 from codedag.autopilot import workers
 from codedag.autopilot.shares import Refusal, WorkerReport, move_of, share_of
 from codedag.autopilot.workers import FIRST_WORD, Crew
-from codedag.backends.registry import find
+from codedag.backends.registry import known_sources
 from codedag.instrument import sites as site_module
 from codedag.instrument.guard import attempt
 from codedag.trace.gathered import Gathered
@@ -183,7 +183,7 @@ class Team:
 
 
 def _load_registry() -> None:
-    find("")
+    known_sources()
 
 
 def _free_nbytes() -> int:

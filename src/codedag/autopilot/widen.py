@@ -59,6 +59,7 @@ class Lane:
     needs: frozenset[Function] = frozenset()  # functions whose sites must ask before anything runs ahead
     site: int = -1  # where it stands, if not all of a function
     habit: Any = None
+    stacking: Any = None
     is_ready: bool = False
     waiting: bool = False
     declined: str = ""
@@ -156,7 +157,8 @@ class Widen:
         data = self._items(lane, fetcher, indices) if early is None else early
         if data is None:
             return self._original(fetcher, indices)
-        collated = fetcher.collate_fn(data)
+        made = attempt(lane.stacking.collated, fetcher.collate_fn, data)
+        collated = made[0] if type(made) is tuple else fetcher.collate_fn(data)
         attempt(self.overlap.go_on, lane, fetcher, early is not None)
         return collated
 
@@ -164,7 +166,9 @@ class Widen:
         """The items of a batch, fetched in threads; None if they have to be fetched as written."""
         get, due = partial(operator.getitem, fetcher.dataset), lane.due()
         self.memory.paused = due  # what is compared is computed, both times
-        batch: Batch = self._make(get, indices, lane.habit)
+        if not due:
+            attempt(lane.stacking.begin, fetcher.collate_fn, len(indices))
+        batch: Batch = self._make(get, indices, lane.habit, None if due else lane.stacking)
         started = time.perf_counter()
         done = self.run(batch)
         seconds = time.perf_counter() - started
@@ -174,6 +178,7 @@ class Widen:
             self.gave_up(lane, batch)
             return None
         lane.trial.calls += len(indices)
+        lane.trial.seconds += 0.0 if due else seconds
         if not due:
             return batch.results
         batch.take_back()
@@ -294,8 +299,9 @@ class Widen:
     def _prepared(self, lane: Lane) -> str:
         if lane.habit is None:
             from codedag.autopilot.ordered import Habit
+            from codedag.autopilot.stacking import Stacking
 
-            lane.habit = Habit()
+            lane.habit, lane.stacking = Habit(), Stacking()
         return self.covering().prepare(lane.needs)
 
     def gave_up(self, lane: Lane, batch: Batch) -> None:

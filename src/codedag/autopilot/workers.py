@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.abc
 import os
-import shutil
 import sys
 import time
 import types
@@ -74,7 +72,10 @@ class Crew:
         """Makes an empty folder for the reports; without one, processes keep to themselves."""
         if self.folder is not None:
             try:
-                shutil.rmtree(self.folder, ignore_errors=True)
+                if self.folder.exists():  # of an earlier run
+                    import shutil
+
+                    shutil.rmtree(self.folder, ignore_errors=True)
                 self.folder.mkdir(parents=True)
             except OSError as error:
                 self.folder, self.failure = None, f"workers could not report: {error.strerror or error}"
@@ -174,7 +175,7 @@ def _recommended(each: Iterable[Share]) -> bool:
 # -- spawned processes
 
 
-class Lookout(importlib.abc.MetaPathFinder):
+class Lookout:
     """Finds nothing, but sees when multiprocessing is about to start processes that inherit nothing."""
 
     _NAMES = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver", "multiprocessing.forkserver")

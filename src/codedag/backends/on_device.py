@@ -1,9 +1,15 @@
-"""Arrays on an accelerator that torch knows (cuda, xpu, mps, or one that a test registers), and back."""
+"""Arrays on an accelerator that torch knows (cuda, xpu, mps, or one that a test registers), and back.
+
+A substitute takes its arrays there, computes, and brings the result back.  Between two calls that we own the result may
+stay: then what is handed on is a `Held`, which the next substitute takes as it takes an array.
+"""
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -14,15 +20,32 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 LEAST = 64
 _chosen: ContextVar[str] = ContextVar("chosen", default="")
+_staying: ContextVar[bool] = ContextVar("staying", default=False)
+
+
+class Tally(threading.local):
+    """What this thread has moved so far: bytes to the device, bytes back, and inputs that were there already."""
+
+    sent = 0
+    fetched = 0
+    resident = 0
+
+    def now(self) -> tuple[int, int, int]:
+        """The three counts."""
+        return self.sent, self.fetched, self.resident
+
+
+tally = Tally()
 
 
 @contextmanager
-def using(device: str) -> Iterator[None]:
-    """Sends the substitutes of this room to a device by its torch name; without it they use the accelerator."""
-    token = _chosen.set(device)
+def using(device: str, stay: bool = False) -> Iterator[None]:
+    """Sends the substitutes of this room to a device by its torch name; with `stay` their results are left there."""
+    token, other = _chosen.set(device), _staying.set(stay)
     try:
         yield
     finally:
+        _staying.reset(other)
         _chosen.reset(token)
 
 
@@ -39,30 +62,160 @@ def device() -> Any:
 
 
 def nowhere() -> str:
-    """The reason to decline if there is no device."""
-    return "" if device() is not None else "torch finds no accelerator"
+    """The reason to decline if there is no device, or none that this process can use."""
+    found = device()
+    if found is None:
+        return "torch finds no accelerator"
+    forked = getattr(getattr(sys.modules["torch"], found.type, None), "_is_in_bad_fork", None)
+    return f"a forked process cannot use {found.type}" if forked is not None and forked() else ""
 
 
-def there(values: Array) -> Any:
-    """A tensor on the device with the elements of an array in C order."""
+def finish() -> None:
+    """Waits for what the device has been given to do, so that a clock that is read next has seen all of it."""
+    found = device()
+    wait = getattr(getattr(sys.modules["torch"], found.type, None), "synchronize", None) if found is not None else None
+    if wait is not None:
+        wait()
+
+
+class Held:
+    """An array whose elements are on the device: what guards and substitutes ask of an array, without fetching it."""
+
+    __slots__ = ("_sample", "dtype", "order", "shape", "tensor")
+
+    def __init__(self, tensor: Any, order: str = "C") -> None:
+        self.tensor, self.order, self.shape = tensor, order, tuple(tensor.shape)
+        self.dtype = _dtype_of(tensor.dtype)
+        self._sample: Array | None = None
+
+    @property
+    def sample(self) -> Array:
+        """An array of the same kind with other elements."""
+        if self._sample is None:
+            self._sample = np.empty(self.shape, self.dtype, order=self.order)  # type: ignore[call-overload]
+        return self._sample
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(self.tensor.numel())
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def flags(self) -> Any:
+        """What numpy says about the memory of such an array."""
+        return self.sample.flags
+
+    @property
+    def real(self) -> Held:
+        """The real part."""
+        return Held(self.tensor.real)
+
+    @property
+    def imag(self) -> Held:
+        """The imaginary part."""
+        return Held(self.tensor.imag)
+
+    def min(self) -> Any:
+        """The smallest element; only that one is fetched."""
+        return self.tensor.min().item()
+
+    def max(self) -> Any:
+        """The greatest element."""
+        return self.tensor.max().item()
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+
+@functools.lru_cache(maxsize=64)
+def _dtype_of(kind: Any) -> np.dtype[Any]:
+    found: np.dtype[Any] = sys.modules["torch"].empty(0, dtype=kind).numpy().dtype
+    return found
+
+
+def there(values: Array | Held) -> Any:
+    """A tensor on the device with the elements of an array in C order; what is there already is not moved."""
+    if type(values) is Held:
+        tally.resident += 1
+        return values.tensor
     torch = sys.modules["torch"]
     plain = np.ascontiguousarray(values)
+    tally.sent += plain.nbytes
     return torch.from_numpy(plain if plain.flags.writeable else plain.copy()).to(device())
 
 
-def back(tensor: Any) -> Array:
-    """A fresh C-ordered array with the elements of a tensor."""
-    return np.array(tensor.resolve_conj().cpu().numpy(), order="C")
+def back(tensor: Any, order: str = "C") -> Array:
+    """The result of a substitute: a fresh array with the elements of a tensor, or what holds them if it may stay."""
+    return Held(tensor, order) if _staying.get() else home(tensor, order)  # type: ignore[return-value]
+
+
+def home(tensor: Any, order: str = "C") -> Array:
+    """A fresh array with the elements of a tensor, in C or Fortran order."""
+    made: Array = np.array(tensor.resolve_conj().cpu().numpy(), order=order)  # type: ignore[call-overload]
+    tally.fetched += made.nbytes
+    return made
+
+
+def fetched(value: Any) -> Any:
+    """The value as the program must see it: what is held on the device as the array that it is."""
+    return home(value.tensor, value.order) if type(value) is Held else value
+
+
+def constant(make: Callable[..., tuple[Array, ...]]) -> Callable[..., tuple[Any, ...]]:
+    """A function whose arrays are made once per arguments and device, and stay there: weights and places."""
+
+    @functools.lru_cache(maxsize=128)
+    def kept(where: str, *args: Any) -> tuple[Any, ...]:
+        return tuple(there(part) for part in make(*args))
+
+    @functools.wraps(make)
+    def constants(*args: Any) -> tuple[Any, ...]:
+        return kept(str(device()), *args)
+
+    return constants
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is a plain array, here or on the device."""
+    return type(value) is np.ndarray or type(value) is Held
 
 
 def plain(value: Any, codes: str, least: int = LEAST) -> str:
     """The reason why a value is not a plain array of one of the dtypes, finite where it has floats."""
-    if type(value) is not np.ndarray or value.dtype.char not in codes or not value.dtype.isnative:
+    if not is_array(value) or value.dtype.char not in codes or not value.dtype.isnative:
         return "not a plain array of the dtypes that are known"
-    if value.size < least or not value.flags.aligned:
+    if value.size < least or not (type(value) is Held or value.flags.aligned):
         return "too small to send"
     if value.dtype.kind not in "fc":
         return ""
     parts = (value.real, value.imag) if value.dtype.kind == "c" else (value,)
     finite = all(float(part.min()) > -1e30 and float(part.max()) < 1e30 for part in parts)
     return "" if finite else "elements that are huge or not finite"
+
+
+def c_ordered(value: Any) -> bool:
+    """Whether the elements of an array lie in C order; asks nothing of the device."""
+    return value.order == "C" if type(value) is Held else bool(value.flags.c_contiguous)
+
+
+def orderly(value: Any) -> str:
+    """The reason why the elements leave a choice between NaNs or zeros of two signs."""
+    from codedag.backends import windows
+
+    if type(value) is not Held:
+        return windows.orderly(value)
+    if value.dtype.kind != "f":
+        return ""
+    tensor = value.tensor
+    odd = ((tensor == 0) & tensor.signbit()) | (tensor != tensor)
+    return "NaN or negative zero in the input" if bool(odd.any().item()) else ""

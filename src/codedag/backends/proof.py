@@ -23,6 +23,7 @@ from typing import Any
 from codedag.backends.registry import Call, Equivalence, Outcome, Substitution, attempt
 from codedag.backends.requirements import installed_version, parse
 from codedag.backends.same import same
+from codedag.instrument.guard import Declined
 from codedag.ir.errors import CannotWrite
 from codedag.ir.files import write_atomically
 from codedag.ir.places import cache_dir
@@ -85,6 +86,15 @@ def proven_here(substitution: Substitution) -> Verdict:
     return _proven(substitution, str(cache_dir() / FILE), key(substitution)) if available else available
 
 
+def known_here(substitution: Substitution) -> Verdict | None:
+    """What an earlier proof on this machine has found, or that there can be none; None if it is to be proven."""
+    available = substitution.available()
+    if not available:
+        return available
+    known = _read(cache_dir() / FILE).get(key(substitution))
+    return None if known is None else Yes if known["ok"] else No(str(known["reason"]))
+
+
 def forget() -> None:
     """Forgets what this process remembers of proofs; the cache file stays."""
     _proven.cache_clear()
@@ -113,6 +123,8 @@ def _agree(substitution: Substitution, number: int) -> Verdict:
         return No(f"the guard accepted a call for which the original raises {expected.error!r}")
     got = [attempt(substitution.run, *call.args, **call.kwargs) for call in (ours, again)]
     for outcome in got:
+        if isinstance(outcome.error, Declined):
+            return Yes  # it gave its result up, and the original would have run
         if outcome.error is not None:
             return No(f"the substitute raises {outcome.error!r}")
     return _same_effects(substitution.equivalence, (theirs, expected), (ours, got[0]), got[1])
@@ -178,6 +190,10 @@ def key(substitution: Substitution) -> str:
         "processor": _processor(),
         "settings": sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(SETTINGS)),
     }
+    if substitution.stays:
+        from codedag.backends.on_device import device  # it needs numpy, which such a substitution has loaded
+
+        facts["device"] = str(device())
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,7 +1,8 @@
 """The table of substitutions: which function can stand in for which, and for which calls.
 
 Importing this module imports no framework. The backend files beside it (their names end in an underscore) and
-the plug-ins of the entry point group `codedag.backends` are imported when the table is first asked.
+the plug-ins of the entry point group `codedag.backends` are imported when the table is first asked; of the former only
+those that have what is asked for, once it is known which these are.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import enum
 import functools
 import importlib
-import importlib.metadata
 import importlib.util
 import inspect
 import logging
@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, make_dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 
+from codedag.backends import contents
 from codedag.backends.requirements import satisfied
 from codedag.instrument.signals import raised_by_handler
 from codedag.ir.errors import CodedagError
@@ -65,6 +66,7 @@ class Outcome(NamedTuple):
 
 Guard = Callable[[Any], Verdict]
 CallMaker = Callable[[random.Random], Call]
+PartCheck = Callable[[tuple[Any, ...], dict[str, Any], Any], tuple[Verdict, float]]
 
 
 def attempt(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Outcome:
@@ -85,6 +87,7 @@ class Substitution:
         "_guard",
         "_make_call",
         "_original",
+        "_partly",
         "equivalence",
         "into",
         "needs",
@@ -92,6 +95,7 @@ class Substitution:
         "run",
         "source",
         "source_needs",
+        "stays",
     )
 
     def __init__(
@@ -104,8 +108,10 @@ class Substitution:
         needs: str,
         source_needs: str,
         pu: str,
+        stays: bool = False,
     ) -> None:
         self.run = run
+        self.stays = stays  # it takes and gives what is held on its device (on_device.Held)
         self.source = source
         self.into = into
         self.equivalence = Equivalence(equivalence)
@@ -116,6 +122,7 @@ class Substitution:
         self._guard: Guard = _no_guard
         self._make_call: CallMaker | None = None
         self._original: Callable[..., Any] | None = None
+        self._partly: PartCheck | None = None
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.equivalence.value}>"
@@ -144,6 +151,18 @@ class Substitution:
         """The decorated generator of random calls, including calls to decline and calls that must raise."""
         self._make_call = function
         return function
+
+    def partly(self, function: PartCheck) -> PartCheck:
+        """The decorated check of a result against the original on a part of a call; it also estimates the original's
+        seconds.  For calls of single elements of which each is computed by itself.
+        """
+        self._partly = function
+        return function
+
+    @property
+    def part_check(self) -> PartCheck | None:
+        """The check on a part of a call, if there is one."""
+        return self._partly
 
     def random_call(self, rng: random.Random) -> Call:
         """One random call; the same state of the generator gives the same call in fresh objects."""
@@ -187,7 +206,14 @@ class Decorator(Protocol):
 
 
 def substitutes(
-    source: str, *, into: str, gives: Equivalence, needs: str, source_needs: str = "", pu: str = "cpu"
+    source: str,
+    *,
+    into: str,
+    gives: Equivalence,
+    needs: str,
+    source_needs: str = "",
+    pu: str = "cpu",
+    stays: bool = False,
 ) -> Decorator:
     """A decorator that registers a function, written with the source's own signature, as its substitute."""
 
@@ -200,6 +226,7 @@ def substitutes(
             needs=needs,
             source_needs=source_needs,
             pu=pu,
+            stays=stays,
         )
         _table.add(made)
         return made
@@ -207,14 +234,19 @@ def substitutes(
     return register
 
 
-def find(source_name: str) -> tuple[Substitution, ...]:
-    """The substitutions for a function, by its public name or the private module that it lives in."""
-    _table.load()
+def find(source_name: str, pu: str = "") -> tuple[Substitution, ...]:
+    """The substitutions for a function (on one PU, if named), by its public name or the private module it lives in."""
     for name in (source_name, *_public(source_name)):
-        found = _table.of(name)
+        _table.load(name, pu)
+        found = tuple(made for made in _table.of(name) if pu in ("", made.pu))
         if found:
             return found
     return ()
+
+
+def known_sources() -> tuple[str, ...]:
+    """The names of all functions that have a substitute; as far as they are known, no backend is loaded for this."""
+    return _table.sources()
 
 
 def all_substitutions() -> tuple[Substitution, ...]:
@@ -237,13 +269,16 @@ class _Table:
         self._by_key: dict[tuple[str, str, str], Substitution] = {}
         self._by_source: dict[str, tuple[Substitution, ...]] = {}
         self._loaded = False
+        self._modules: contents.Modules | None = None  # where the substitutes for each function are, if that is known
         self._lock = threading.RLock()
 
     def add(self, made: Substitution) -> None:
         """Adds one; a module that is imported again replaces what it registered before."""
         with self._lock:
+            before = self._by_key.get((made.source, made.into, made.module))
             self._by_key[made.source, made.into, made.module] = made
-            self._index()
+            others = [one for one in self._by_source.get(made.source, ()) if one is not before]
+            self._by_source[made.source] = tuple(sorted([*others, made], key=_place))
 
     def of(self, source: str) -> tuple[Substitution, ...]:
         return self._by_source.get(source, ())
@@ -252,18 +287,43 @@ class _Table:
         with self._lock:
             return tuple(self._by_key[key] for key in sorted(self._by_key))
 
-    def load(self) -> None:
+    def sources(self) -> tuple[str, ...]:
+        """The functions that have a substitute, in the order of their names."""
+        with self._lock:
+            known = self._known()
+        if known is None:
+            self.load()
+        return tuple(sorted({*(known or ()), *self._by_source}))
+
+    def load(self, source: str | None = None, pu: str = "") -> None:
+        """Loads all substitutions, or at least those for one function (on one PU)."""
         if self._loaded:
             return
         with self._lock:
-            if not self._loaded:
+            known = self._known() if source is not None else None
+            if known is not None:
+                for name, on in known.get(source or "", ()):
+                    if pu in ("", on) and name not in self.problems:
+                        self._load_one(name, functools.partial(importlib.import_module, name))
+            elif not self._loaded:
                 self._load_all()
                 self._loaded = True
 
+    def _known(self) -> contents.Modules | None:
+        if self._modules is None and not self._loaded:
+            self._modules = attempt(contents.recall, GROUP).value
+        return self._modules
+
     def _load_all(self) -> None:
+        import importlib.metadata  # with its mail parser: not for a program that has no use for it
+
         for name in _built_in():
             self._load_one(name, functools.partial(importlib.import_module, name))
-        for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name):
+        points = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name)
+        if not points and not self.problems:
+            own = [made for made in self._by_key.values() if made.module.startswith(f"{__package__}.")]
+            attempt(contents.keep, [(made.source, made.module, made.pu) for made in own])
+        for point in points:
             self._load_one(f"{point.name} = {point.value}", point.load)
 
     def _load_one(self, name: str, load: Callable[[], Any]) -> None:
@@ -278,12 +338,17 @@ class _Table:
 
     def _index(self) -> None:
         by_source: dict[str, tuple[Substitution, ...]] = {}
-        for made in self._by_key.values():
+        for made in sorted(self._by_key.values(), key=_place):
             by_source[made.source] = (*by_source.get(made.source, ()), made)
         self._by_source = by_source
 
 
 _table = _Table()
+
+
+def _place(made: Substitution) -> tuple[bool, str]:
+    """Where a substitution stands among others: ours first, by module, whatever was loaded first."""
+    return not made.module.startswith(f"{__package__}."), made.module
 
 
 def _built_in() -> tuple[str, ...]:

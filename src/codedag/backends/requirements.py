@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import operator
 import re
 from collections.abc import Callable
 
+from codedag.ir.installed import version_of
 from codedag.ir.verdict import No, Verdict, Yes
 
 # One library under several distribution names.
@@ -38,12 +38,8 @@ def satisfied(requirement: str) -> Verdict:
 
 def installed_version(name: str) -> str | None:
     """The version of an installed library under any of its distribution names, or None."""
-    for distribution in ALIASES.get(name, (name,)):
-        try:
-            return importlib.metadata.version(distribution)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return None
+    found = (version_of(distribution) for distribution in ALIASES.get(name, (name,)))
+    return next((version for version in found if version is not None), None)
 
 
 def parse(requirement: str) -> tuple[str, tuple[tuple[str, str], ...]]:

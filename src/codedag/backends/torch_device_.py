@@ -6,7 +6,6 @@ Pillow with weights of 22; sums of such products are whole numbers that float64 
 
 from __future__ import annotations
 
-import functools
 import random
 import sys
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from codedag.backends import torch_device_calls as samples
-from codedag.backends.on_device import Array, back, device, nowhere, plain, there
+from codedag.backends.on_device import Array, back, constant, device, home, nowhere, plain, there
 from codedag.backends.reasons import answer, is_number, left_out
 from codedag.backends.registry import EXACT, LEVEL1, Call, substitutes
 from codedag.ir.verdict import Verdict
@@ -36,27 +35,24 @@ def _picture(value: Any, codes: str = "B") -> str:
     return "" if max(value.shape) <= LONGEST else "too long"
 
 
-def _kept(tensor: Any) -> Array:
-    return back(tensor)
-
-
 # Sizes.
 
 
-@substitutes("cv2.resize", into="torch", gives=EXACT, needs=TORCH, source_needs=CV2, pu=PU)
+@substitutes("cv2.resize", into="torch", gives=EXACT, needs=TORCH, source_needs=CV2, pu=PU, stays=True)
 def resize(src: Any, dsize: Any, dst: Any = None, fx: Any = 0, fy: Any = 0, interpolation: Any = LINEAR) -> Array:
     """The image in another size, linear in cv2's whole numbers, or by nearest pixels."""
     width, height = dsize
     image = there(src)
     if interpolation == NEAREST:
-        rows, columns = _nearest(src.shape[0], height), _nearest(src.shape[1], width)
-        return _kept(image[rows][:, columns])
-    return _kept(_linear(image, height, width))
+        (rows,), (columns,) = _nearest(src.shape[0], height), _nearest(src.shape[1], width)
+        return back(image[rows][:, columns])
+    return back(_linear(image, height, width))
 
 
-def _nearest(size: int, wanted: int) -> Any:
+@constant
+def _nearest(size: int, wanted: int) -> tuple[Array]:
     places = np.floor(np.arange(wanted) * (1.0 / (wanted / size))).astype(np.int64)
-    return there(np.minimum(places, size - 1))
+    return (np.minimum(places, size - 1),)
 
 
 def _linear(image: Any, height: int, width: int) -> Any:
@@ -64,16 +60,16 @@ def _linear(image: Any, height: int, width: int) -> Any:
     torch = sys.modules["torch"]
     values = image.to(torch.int64)
     tail = (1,) * (values.ndim - 2)
-    first, second, one, other = (there(part) for part in _weights(values.shape[1], width, False))
+    first, second, one, other = _weights(values.shape[1], width, False)
     wide = values[:, first] * one.reshape(1, -1, *tail) + values[:, second] * other.reshape(1, -1, *tail)
-    first, second, one, other = (there(part) for part in _weights(values.shape[0], height, True))
+    first, second, one, other = _weights(values.shape[0], height, True)
     shape = (-1, 1, *tail)
     upper = (one.reshape(shape) * (wide[first] >> 4)) >> 16
     lower = (other.reshape(shape) * (wide[second] >> 4)) >> 16
     return ((upper + lower + 2) >> 2).clamp(0, 255).to(torch.uint8)
 
 
-@functools.lru_cache(maxsize=128)
+@constant
 def _weights(size: int, wanted: int, vertical: bool) -> tuple[Array, Array, Array, Array]:
     """The two neighbours of each place and their weights; across, the border has one neighbour only."""
     at = ((np.arange(wanted) + 0.5) * (1.0 / (wanted / size)) - 0.5).astype(np.float32)
@@ -107,11 +103,11 @@ def _(rng: random.Random) -> Call:
 # Moved pixels.
 
 
-@substitutes("cv2.flip", into="torch", gives=EXACT, needs=TORCH, source_needs=CV2, pu=PU)
+@substitutes("cv2.flip", into="torch", gives=EXACT, needs=TORCH, source_needs=CV2, pu=PU, stays=True)
 def flip(src: Any, flipCode: Any, dst: Any = None) -> Array:  # noqa: N803
     """The image with rows, columns or both from the end."""
     axes = (0, 1) if flipCode < 0 else (int(flipCode > 0),)
-    return _kept(there(src).flip(axes))
+    return back(there(src).flip(axes))
 
 
 @flip.guard
@@ -126,7 +122,7 @@ def _(rng: random.Random) -> Call:
     return samples.flip(rng)
 
 
-@substitutes("cv2.copyMakeBorder", into="torch", gives=EXACT, needs=TORCH, source_needs=CV2, pu=PU)
+@substitutes("cv2.copyMakeBorder", into="torch", gives=EXACT, needs=TORCH, source_needs=CV2, pu=PU, stays=True)
 def copyMakeBorder(  # noqa: N802
     src: Any,
     top: Any,
@@ -138,10 +134,16 @@ def copyMakeBorder(  # noqa: N802
     value: Any = None,
 ) -> Array:
     """The image with a frame of pixels from within it."""
+    (rows,) = _framed(src.shape[0], top, bottom, borderType)
+    (columns,) = _framed(src.shape[1], left, right, borderType)
+    return back(there(src)[rows][:, columns])
+
+
+@constant
+def _framed(size: int, before: int, after: int, way: int) -> tuple[Array]:
+    """The places of a line's pixels with a frame before and after."""
     ways = {1: "edge", 2: "symmetric", 3: "wrap", 4: "reflect"}
-    rows = there(np.pad(np.arange(src.shape[0]), (top, bottom), mode=ways[borderType]))  # type: ignore[call-overload]
-    columns = there(np.pad(np.arange(src.shape[1]), (left, right), mode=ways[borderType]))  # type: ignore[call-overload]
-    return _kept(there(src)[rows][:, columns])
+    return (np.pad(np.arange(size), (before, after), mode=ways[way]),)  # type: ignore[call-overload]
 
 
 @copyMakeBorder.guard
@@ -165,17 +167,22 @@ def _(rng: random.Random) -> Call:
 # Values.
 
 
-@substitutes("cv2.cvtColor", into="torch", gives=EXACT, needs=TORCH, source_needs=CV2, pu=PU)
+@substitutes("cv2.cvtColor", into="torch", gives=EXACT, needs=TORCH, source_needs=CV2, pu=PU, stays=True)
 def cvtColor(src: Any, code: Any, dst: Any = None, dstCn: Any = 0, hint: Any = 0) -> Array:  # noqa: N802, N803
     """Channels exchanged, grey as three channels, or luma in cv2's whole numbers."""
     torch = sys.modules["torch"]
     image = there(src)
     if code in _codes(_SWAPS):
-        return _kept(image.flip(2))
+        return back(image.flip(2))
     if code in _codes(_WIDE):
-        return _kept(image[:, :, None].expand(-1, -1, 3))
-    weights = there(np.array(_codes(_GREY)[code]))
-    return _kept(((image.to(torch.int64) * weights).sum(2) + (1 << 14) >> 15).to(torch.uint8))
+        return back(image[:, :, None].expand(-1, -1, 3))
+    (weights,) = _luma(_codes(_GREY)[code])
+    return back(((image.to(torch.int64) * weights).sum(2) + (1 << 14) >> 15).to(torch.uint8))
+
+
+@constant
+def _luma(weights: tuple[int, int, int]) -> tuple[Array]:
+    return (np.array(weights),)
 
 
 def _codes(names: Any) -> dict[int, Any]:
@@ -200,7 +207,7 @@ def _(rng: random.Random) -> Call:
     return samples.colours(rng)
 
 
-@substitutes("cv2.threshold", into="torch", gives=EXACT, needs=TORCH, source_needs=CV2, pu=PU)
+@substitutes("cv2.threshold", into="torch", gives=EXACT, needs=TORCH, source_needs=CV2, pu=PU, stays=True)
 def threshold(src: Any, thresh: Any, maxval: Any, type: Any, dst: Any = None) -> tuple[float, Array]:  # noqa: A002
     """The threshold, and the image cut by it in one of five ways."""
     torch = sys.modules["torch"]
@@ -209,7 +216,7 @@ def threshold(src: Any, thresh: Any, maxval: Any, type: Any, dst: Any = None) ->
     full = zero + top
     ways = ((full, zero), (zero, full), (zero + int(thresh), image), (image, zero), (zero, image))
     one, other = ways[type]
-    return float(int(thresh)), _kept(torch.where(above, one, other))
+    return float(int(thresh)), home(torch.where(above, one, other))
 
 
 @threshold.guard
@@ -229,7 +236,7 @@ def _(rng: random.Random) -> Call:
     return samples.threshold(rng)
 
 
-@substitutes("cv2.GaussianBlur", into="torch", gives=LEVEL1, needs=TORCH, source_needs=CV2, pu=PU)
+@substitutes("cv2.GaussianBlur", into="torch", gives=LEVEL1, needs=TORCH, source_needs=CV2, pu=PU, stays=True)
 def GaussianBlur(  # noqa: N802
     src: Any,
     ksize: Any,
@@ -240,20 +247,26 @@ def GaussianBlur(  # noqa: N802
     hint: Any = 0,
 ) -> Array:
     """The image blurred by cv2's own weights, rounded once."""
-    import cv2
-
     torch = sys.modules["torch"]
     image = there(src).to(torch.float32)
     image = image[:, :, None] if image.ndim == 2 else image
     for axis, side in ((1, ksize[0]), (0, ksize[1])):
-        image = _blurred(image, there(cv2.getGaussianKernel(side, sigmaX, cv2.CV_32F).reshape(-1)), axis)
-    return _kept((image + 0.5).floor().clamp(0, 255).to(torch.uint8).reshape(src.shape))
+        (weights,) = _bell(side, sigmaX)
+        image = _blurred(image, weights, axis)
+    return back((image + 0.5).floor().clamp(0, 255).to(torch.uint8).reshape(src.shape))
+
+
+@constant
+def _bell(side: int, sigma: float) -> tuple[Array]:
+    import cv2
+
+    return (cv2.getGaussianKernel(side, sigma, cv2.CV_32F).reshape(-1),)
 
 
 def _blurred(image: Any, weights: Any, axis: int) -> Any:
     """Sums along one axis over a border that is mirrored without its edge."""
     size, reach = image.shape[axis], len(weights) // 2
-    places = there(np.pad(np.arange(size), reach, mode="reflect"))
+    (places,) = _framed(size, reach, reach, 4)
     wide = image.index_select(axis, places)
     return sum(weight * wide.narrow(axis, place, size) for place, weight in enumerate(weights))
 
@@ -278,7 +291,9 @@ def _(rng: random.Random) -> Call:
 # Pillow.
 
 
-@substitutes("PIL.Image.Image.resize", into="torch", gives=EXACT, needs=TORCH, source_needs="pillow>=13,<14", pu=PU)
+@substitutes(
+    "PIL.Image.Image.resize", into="torch", gives=EXACT, needs=TORCH, source_needs="pillow>=13,<14", pu=PU, stays=True
+)
 def picture_resize(self: Any, size: Any, resample: Any = None, box: Any = None, reducing_gap: Any = None) -> Any:
     """The image in another size: products of whole numbers that float64 adds up without rounding."""
     from PIL import Image
@@ -291,20 +306,21 @@ def picture_resize(self: Any, size: Any, resample: Any = None, box: Any = None, 
         passes.reverse()
     for axis, before, after in passes:
         if before != after:
-            values = _pillow_pass(values, _matrix(before, after, kind), axis)
-    made = Image.fromarray(_kept(values.to(torch.uint8)))
+            (matrix,) = _matrix(before, after, kind)
+            values = _pillow_pass(values, matrix, axis)
+    made = Image.fromarray(home(values.to(torch.uint8)))
     return self._new(made.im)
 
 
-def _pillow_pass(values: Any, matrix: Array, axis: int) -> Any:
+def _pillow_pass(values: Any, matrix: Any, axis: int) -> Any:
     """One axis resampled, rounded and cut to bytes as Pillow does between its passes."""
     torch = sys.modules["torch"]
-    sums = torch.tensordot(there(matrix), values, dims=([1], [axis])).movedim(0, axis)
+    sums = torch.tensordot(matrix, values, dims=([1], [axis])).movedim(0, axis)
     return torch.floor((sums + (1 << 21)) / (1 << 22)).clamp(0, 255)
 
 
-@functools.lru_cache(maxsize=64)
-def _matrix(size: int, wanted: int, kind: int) -> Array:
+@constant
+def _matrix(size: int, wanted: int, kind: int) -> tuple[Array]:
     """Pillow's weights of one axis as a matrix of whole numbers in float64."""
     from codedag.backends import _pixels
 
@@ -313,7 +329,7 @@ def _matrix(size: int, wanted: int, kind: int) -> Array:
     matrix = np.zeros((count, size + width))
     for row, (first, _) in enumerate(np.frombuffer(bounds, np.int32).reshape(-1, 2)):
         matrix[row, first : first + width] = weights[row * width : (row + 1) * width]
-    return np.ascontiguousarray(matrix[:, :size])
+    return (np.ascontiguousarray(matrix[:, :size]),)
 
 
 @picture_resize.guard

@@ -17,10 +17,9 @@ from codedag.backends import torch_device_calls as samples
 from codedag.backends.frames import window_of
 from codedag.backends.librosa_ import LIBROSA, melspectrogram
 from codedag.backends.librosa_frames_ import stft as stft_here
-from codedag.backends.on_device import Array, back, nowhere, plain, there
+from codedag.backends.on_device import Array, Held, back, c_ordered, nowhere, orderly, plain, there
 from codedag.backends.reasons import answer, is_number, left_out
 from codedag.backends.registry import EXACT, ULP, Call, Equivalence, Substitution, substitutes
-from codedag.backends.windows import orderly
 from codedag.ir.verdict import No, Verdict
 
 TORCH, NUMPY, SCIPY = "torch>=2.2", "numpy>=2.0", "scipy>=1.11"
@@ -43,7 +42,7 @@ def _binary(name: str, operation: str, codes: str) -> Substitution:
         reason = nowhere() or plain(call.x1, codes) or plain(call.x2, codes)
         if reason or call.x1.dtype != call.x2.dtype or call.x1.shape != call.x2.shape:
             return answer(reason or "two dtypes or shapes")
-        if not (call.x1.flags.c_contiguous and call.x2.flags.c_contiguous):
+        if not (c_ordered(call.x1) and c_ordered(call.x2)):
             return No("not in C order")
         chooses = operation in ("maximum", "minimum")
         if chooses:
@@ -51,7 +50,9 @@ def _binary(name: str, operation: str, codes: str) -> Substitution:
         return answer(_moderate(operation, call.x1, call.x2))
 
     run.__name__ = name
-    made = substitutes(f"numpy.{name}", into="torch", gives=EXACT, needs=TORCH, source_needs=NUMPY, pu=PU)(run)
+    made = substitutes(f"numpy.{name}", into="torch", gives=EXACT, needs=TORCH, source_needs=NUMPY, pu=PU, stays=True)(
+        run
+    )
     made.guard(guard)
     dtypes = {"f": "float32", "d": "float64", "l": "int64", "i": "int32", "B": "uint8"}
     small = operation in ("mul", "true_divide")
@@ -59,13 +60,18 @@ def _binary(name: str, operation: str, codes: str) -> Substitution:
     return made
 
 
-def _moderate(operation: str, one: Array, other: Array) -> str:
+def _moderate(operation: str, one: Any, other: Any) -> str:
     """The reason why a product or quotient may leave the range of floats, about which numpy warns."""
     if operation not in ("mul", "true_divide") or one.dtype.kind != "f":
         return ""
-    least = float(np.abs(other).min()) if operation == "true_divide" else 1.0
-    most = max(float(np.abs(one).max()), float(np.abs(other).max()))
+    least = _nearest_zero(other) if operation == "true_divide" else 1.0
+    most = max(abs(float(bound)) for part in (one, other) for bound in (part.min(), part.max()))
     return "" if most < 1e15 and least > 1e-15 else "elements that are huge or next to zero"
+
+
+def _nearest_zero(values: Any) -> float:
+    """The least magnitude of all elements."""
+    return float(values.tensor.abs().min().item() if type(values) is Held else np.abs(values).min())
 
 
 add = _binary("add", "add", "fdliB")
@@ -89,13 +95,15 @@ def _unary(name: str, operation: str, codes: str, gives: Equivalence) -> Substit
     def guard(call: Any) -> Verdict:
         """Plain C-ordered arrays from 64 finite elements on; for roots and logarithms positive ones."""
         reason = nowhere() or plain(call.x, codes)
-        if reason or not call.x.flags.c_contiguous:
+        if reason or not c_ordered(call.x):
             return answer(reason or "not in C order")
         signed = operation in ("sqrt", "log", "log10")
         return answer("elements that are not positive" if signed and not float(call.x.min()) > 0 else "")
 
     run.__name__ = name
-    made = substitutes(f"numpy.{name}", into="torch", gives=gives, needs=TORCH, source_needs=NUMPY, pu=PU)(run)
+    made = substitutes(f"numpy.{name}", into="torch", gives=gives, needs=TORCH, source_needs=NUMPY, pu=PU, stays=True)(
+        run
+    )
     made.guard(guard)
     made.calls(lambda rng: samples.positive(rng, codes))
     return made
@@ -127,12 +135,14 @@ def _along(name: str, operation: str, codes: str, gives: Equivalence) -> Substit
         reason = left_out(call, ("out",)) or nowhere() or plain(call.a, codes)
         if reason or call.a.ndim < 2 or type(call.axis) is not int:
             return answer(reason or "no axis of several")
-        if not -call.a.ndim <= call.axis < call.a.ndim or not call.a.flags.c_contiguous:
+        if not -call.a.ndim <= call.axis < call.a.ndim or not c_ordered(call.a):
             return answer("an axis out of range, or not in C order")
         return answer(orderly(call.a) if operation in ("amax", "amin") else "")
 
     run.__name__ = name
-    made = substitutes(f"numpy.{name}", into="torch", gives=gives, needs=TORCH, source_needs=NUMPY, pu=PU)(run)
+    made = substitutes(f"numpy.{name}", into="torch", gives=gives, needs=TORCH, source_needs=NUMPY, pu=PU, stays=True)(
+        run
+    )
     made.guard(guard)
     dtypes = {"f": "float32", "d": "float64", "l": "int64", "i": "int32", "B": "uint8"}
     made.calls(lambda rng: samples.reduced(rng, tuple(dtypes[code] for code in codes)))
@@ -147,13 +157,13 @@ total = _along("sum", "sum", "l", EXACT)
 # Shapes.
 
 
-@substitutes("numpy.concatenate", into="torch", gives=EXACT, needs=TORCH, source_needs=NUMPY, pu=PU)
+@substitutes("numpy.concatenate", into="torch", gives=EXACT, needs=TORCH, source_needs=NUMPY, pu=PU, stays=True)
 def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None) -> Array:
     """Arrays one after the other."""
     return back(sys.modules["torch"].cat([there(one) for one in arrays], dim=axis))
 
 
-@substitutes("numpy.stack", into="torch", gives=EXACT, needs=TORCH, source_needs=NUMPY, pu=PU)
+@substitutes("numpy.stack", into="torch", gives=EXACT, needs=TORCH, source_needs=NUMPY, pu=PU, stays=True)
 def stack(arrays: Any, axis: Any = 0, out: Any = None) -> Array:
     """Arrays side by side along a new axis."""
     return back(sys.modules["torch"].stack([there(one) for one in arrays], dim=axis))
@@ -167,7 +177,7 @@ def _(call: Any) -> Verdict:
         return No("not a list of arrays and an axis")
     for one in call.arrays:
         reason = nowhere() or plain(one, "fdliB")
-        if reason or not one.flags.c_contiguous:
+        if reason or not c_ordered(one):
             return answer(reason or "not in C order")
     first = call.arrays[0]
     alike = all(one.dtype == first.dtype and one.shape == first.shape for one in call.arrays)
@@ -202,7 +212,9 @@ def _transform(name: str) -> Substitution:
         return answer(reason or ("" if known else "no such axis"))
 
     run.__name__ = name
-    made = substitutes(f"scipy.fft.{name}", into="torch", gives=ULP, needs=TORCH, source_needs=SCIPY, pu=PU)(run)
+    made = substitutes(
+        f"scipy.fft.{name}", into="torch", gives=ULP, needs=TORCH, source_needs=SCIPY, pu=PU, stays=True
+    )(run)
     made.guard(guard)
     made.calls(samples.waves)
     return made
@@ -211,7 +223,7 @@ def _transform(name: str) -> Substitution:
 fft, ifft, rfft = (_transform(name) for name in ("fft", "ifft", "rfft"))
 
 
-@substitutes("scipy.signal.fftconvolve", into="torch", gives=ULP, needs=TORCH, source_needs=SCIPY, pu=PU)
+@substitutes("scipy.signal.fftconvolve", into="torch", gives=ULP, needs=TORCH, source_needs=SCIPY, pu=PU, stays=True)
 def fftconvolve(in1: Any, in2: Any, mode: Any = "full", axes: Any = None) -> Array:
     """The convolution of two rows by transforms."""
     torch = sys.modules["torch"]
@@ -237,7 +249,7 @@ def _(rng: random.Random) -> Call:
 # Spectra.
 
 
-@substitutes("librosa.stft", into="torch", gives=ULP, needs=TORCH, source_needs=LIBROSA, pu=PU)
+@substitutes("librosa.stft", into="torch", gives=ULP, needs=TORCH, source_needs=LIBROSA, pu=PU, stays=True)
 def stft(
     y: Any,
     *,
@@ -251,7 +263,7 @@ def stft(
     out: Any = None,
 ) -> Array:
     """The spectrum of each frame."""
-    return np.asfortranarray(back(_spectrum(y, n_fft, hop_length or n_fft // 4, window)))
+    return back(_spectrum(y, n_fft, hop_length or n_fft // 4, window), "F")
 
 
 def _spectrum(sound: Array, length: int, step: int, window: str) -> Any:
@@ -272,7 +284,9 @@ def _(rng: random.Random) -> Call:
     return librosa_frames_calls.stft(rng)
 
 
-@substitutes("librosa.feature.melspectrogram", into="torch", gives=ULP, needs=TORCH, source_needs=LIBROSA, pu=PU)
+@substitutes(
+    "librosa.feature.melspectrogram", into="torch", gives=ULP, needs=TORCH, source_needs=LIBROSA, pu=PU, stays=True
+)
 def mel_spectrogram(
     *,
     y: Any = None,
@@ -315,13 +329,13 @@ def _(rng: random.Random) -> Call:
     return librosa_calls.spectrogram(rng)
 
 
-@substitutes("librosa.power_to_db", into="torch", gives=ULP, needs=TORCH, source_needs=LIBROSA, pu=PU)
+@substitutes("librosa.power_to_db", into="torch", gives=ULP, needs=TORCH, source_needs=LIBROSA, pu=PU, stays=True)
 def power_to_db(S: Any, *, ref: Any = 1.0, amin: Any = 1e-10, top_db: Any = 80.0) -> Array:  # noqa: N803
     """Power in decibels above a reference, not further below the greatest than asked for."""
     return back(_decibels(there(S), ref, amin, top_db))
 
 
-@substitutes("librosa.amplitude_to_db", into="torch", gives=ULP, needs=TORCH, source_needs=LIBROSA, pu=PU)
+@substitutes("librosa.amplitude_to_db", into="torch", gives=ULP, needs=TORCH, source_needs=LIBROSA, pu=PU, stays=True)
 def amplitude_to_db(S: Any, *, ref: Any = 1.0, amin: Any = 1e-5, top_db: Any = 80.0) -> Array:  # noqa: N803
     """Amplitudes in decibels above a reference."""
     return back(_decibels(there(S).square(), ref**2, amin**2, top_db))

@@ -27,19 +27,21 @@ if TYPE_CHECKING:
 @click.option("--value", "values", multiple=True, metavar="NAME", help="Compare this global variable at the end, too.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Longest time of one run.")
 @click.option("--plan", "plan_file", metavar="FILE", help="The plan of the optimised runs; that of RUN unless given.")
+@click.option("--allow", metavar="CLASSES", help="As in `codedag run`: ulp, level1; results may then differ by that.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 @click.option("-m", "module", is_flag=True, help="Compare a module, as `python -m` runs it.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="RUN | SCRIPT [ARGS]...")
 @click.pass_context
 def command(
     ctx: click.Context, rounds: int | None, budget: float | None, seed: int, files: tuple[str, ...],
-    values: tuple[str, ...], timeout: float | None, plan_file: str | None, as_json: bool, module: bool,
-    arguments: tuple[str, ...],
+    values: tuple[str, ...], timeout: float | None, plan_file: str | None, allow: str | None, as_json: bool,
+    module: bool, arguments: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Run a program several times, plain and under `codedag run`, in fresh processes and in random order.
 
     Says how much faster it is, with an interval, and whether its output, exit code, batches, losses and weights are
-    equal. RUN is the directory of an earlier run: its program is compared, with its plan if it has one.
+    equal: bit for bit, unless --allow lets variants round differently. RUN is the directory of an earlier run: its
+    program is compared, with its plan if it has one.
 
     Exit code: 0 if results are the same, 1 if they differ, 2 on an error, 3 if it is slower beyond noise.
     """
@@ -47,10 +49,19 @@ def command(
 
     _check_names(values)
     subject = replace(_subject(module, arguments, plan_file), files=files, values=values, timeout=timeout)
+    subject = replace(subject, allow=_allowed(allow, subject.cwd))
     with _Progress(quiet=as_json or ctx.obj["quiet"]) as progress:
         found = compare(subject, rounds=rounds, seed=seed, budget=budget, step=progress.step)
     tell(*([json.dumps(found.facts())] if as_json else _lines(found)))
     return found.exit_code
+
+
+def _allowed(asked: str | None, cwd: Path) -> tuple[str, ...]:
+    """The classes beside exact that the optimised runs may use: as asked, else as the project's settings say."""
+    from codedag.cli.settings import classes, settings
+
+    found = classes(asked) if asked is not None else settings(cwd).get("allow", ())
+    return tuple(name for name in found if name != "exact")
 
 
 def _check_names(values: tuple[str, ...]) -> None:
@@ -99,13 +110,21 @@ def _lines(found: Comparison) -> list[str]:
         f"{join(found.subject.argv)}: {len(found.plain)} rounds, interleaved, order drawn with seed {found.seed}",
         f"time: {found.wall} ({found.wall.verdict}); best run {plain:.2f} s plain, {optimised:.2f} s optimised",
         f"CPU time: {found.cpu}; peak memory {peaks[0]} plain, {peaks[1]} optimised",
-        f"results: {'identical' if found.is_identical else 'DIFFERENT'} in all that can be compared",
+        f"results: {_verdict(found)}",
         *(f"  {each.what}: {kinds[each.equal]}{_counted(each.compared, each.detail)}" for each in found.same),
         *([f"the last optimised run's own estimate: {found.estimate}"] if found.estimate else []),
         *(f"changed: {change['where']} {change['what']}" for change in found.changes),
         *(f"note: {note}" for note in found.notes),
         f"next: codedag run {join(found.subject.argv)}",
     ]
+
+
+def _verdict(found: Comparison) -> str:
+    if not found.is_same:
+        return "DIFFERENT"
+    if found.is_identical:
+        return "identical in all that can be compared"
+    return f"not bit-equal, but within what --allow {','.join(found.subject.allow)} lets differ"
 
 
 def _counted(count: int, detail: str) -> str:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from codedag.cli import BEGUN
 from codedag.cli.options import (
     PROGRAM_SETTINGS,
     conclude,
     is_disabled,
+    out_of_the_way,
     output_option,
     program_arguments,
     say,
@@ -21,9 +23,12 @@ from codedag.cli.options import (
 )
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
+from codedag.instrument.python import uncollected
 
 if TYPE_CHECKING:
     from codedag.autopilot.options import Options
+    from codedag.ir import Plan
+    from codedag.migrate.wishes import Wishes
 #: What starts other programs rather than doing the work.
 LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "torchrun", "accelerate", "deepspeed")
 _INSIDE = "use torchrun --no-python ... codedag run SCRIPT"
@@ -32,7 +37,9 @@ _INSIDE = "use torchrun --no-python ... codedag run SCRIPT"
 @click.command(
     "run", context_settings=PROGRAM_SETTINGS, short_help="Run a program with less waiting, and the same results."
 )
-@click.option("--plan", metavar="FILE", help="Apply a saved plan.json from the start instead of observing.")
+@click.option(
+    "--plan", metavar="FILE", help="Apply a saved plan.json or migration_plan.json from the start instead of observing."
+)
 @click.option("--observe-only", is_flag=True, help="Observe and report, change nothing.")
 @click.option("--fresh", is_flag=True, help="Ignore what earlier runs of this program have proven.")
 @click.option(
@@ -58,12 +65,14 @@ def command(
     target = target_of(module, arguments)
     if is_disabled():
         return launch.run(target, lambda path, source: compile(source, path, "exec", dont_inherit=True)).leave
-    # what is needed after the program is loaded before it: it may leave nothing to load from
-    import codedag.view.summary  # noqa: F401
-    from codedag.autopilot import session
-    from codedag.trace.rundir import Keeper
+    with uncollected():
+        # what is needed after the program is loaded before it: it may leave nothing to load from
+        import codedag.view.summary  # noqa: F401
+        from codedag.autopilot import session
+        from codedag.trace.rundir import Keeper
 
-    options = _options(asked)
+        options = _options(asked)
+    out_of_the_way()
     if site_module.why_twin:
         say(ctx, f"note: the plain-Python recorder is in use: {site_module.why_twin}")
     keeper = Keeper("run", target, output)
@@ -81,17 +90,22 @@ def _options(asked: dict[str, Any]) -> Options:
     from codedag.autopilot.options import Options
     from codedag.backends.registry import Equivalence
     from codedag.cli.settings import SETTINGS, settings
-    from codedag.ir import load
 
     words = {name.replace("_", "-"): value for name, value in asked.items() if value not in (None, False)}
     chosen = settings(Path.cwd()) | {name: SETTINGS[name](value) for name, value in words.items()}
-    plan = load(chosen["plan"], "plan") if "plan" in chosen else None
-    found = Options(plan, chosen.get("observe-only", False), chosen.get("fresh", False))
+    plan, wishes = _plan(chosen["plan"]) if "plan" in chosen else (None, None)
+    found = Options(plan, wishes, chosen.get("observe-only", False), chosen.get("fresh", False))
     allow = tuple(map(Equivalence, chosen.get("allow", ("exact",))))
     return replace(
         found, allow=allow, budget_nbytes=chosen.get("budget-ram"),
-        max_overhead=chosen.get("max-overhead", found.max_overhead),
+        max_overhead=chosen.get("max-overhead", found.max_overhead), begun=BEGUN,
     )  # fmt: skip
+
+
+def _plan(path: str) -> tuple[Plan, Wishes]:
+    from codedag.autopilot.placed import read  # with all that library patches need
+
+    return read(path)
 
 
 def _report(ctx: click.Context, finished: object) -> None:
@@ -109,6 +123,7 @@ def _report(ctx: click.Context, finished: object) -> None:
     if (rank := os.environ.get("RANK", "0")) != "0":  # every rank is a program of its own; one of them speaks for all
         say(ctx, f"rank {rank}: run directory: {place}")
         return
-    say(ctx, *five_lines(outcome.report, outcome.since_switch(), place), *finished.keeper.notes)
+    say(ctx, *five_lines(outcome.report, place), *finished.keeper.notes)
     if not finished.keeper.broken:
-        say(ctx, f"next: open {quote(place + '/report.html')} in a browser, or codedag view {quote(place)}")
+        page = f"open {quote(place + '/report.html')} in a browser, or " if finished.keeper.has_page else ""
+        say(ctx, f"next: {page}codedag view {quote(place)}")

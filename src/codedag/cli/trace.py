@@ -13,6 +13,7 @@ from codedag.cli.options import (
     F,
     conclude,
     is_disabled,
+    out_of_the_way,
     output_option,
     program_arguments,
     say,
@@ -20,6 +21,7 @@ from codedag.cli.options import (
 )
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
+from codedag.instrument.python import uncollected
 
 if TYPE_CHECKING:
     from codedag.trace.rundir import Keeper
@@ -58,18 +60,21 @@ def command(
     target = target_of(module, arguments)
     if is_disabled():
         return launch.run(target, lambda path, source: compile(source, path, "exec", dont_inherit=True)).leave
-    # what is needed after the program is loaded before it: it may leave nothing to load from
-    import codedag.view.text  # noqa: F401
-    from codedag.instrument.program import Program
-    from codedag.instrument.selection import FilterConfig
-    from codedag.trace.rundir import Keeper
-    from codedag.trace.session import trace
-
+    with uncollected():
+        # what is needed after the program is loaded before it: it may leave nothing to load from
+        import codedag.view.text  # noqa: F401
+        from codedag.backends.known_graph import with_effects
+        from codedag.instrument.program import Program
+        from codedag.instrument.selection import FilterConfig
+        from codedag.trace.rundir import Keeper
+        from codedag.trace.session import trace
+    out_of_the_way()
     if site_module.why_twin:
         say(ctx, f"note: the plain-Python recorder is in use: {site_module.why_twin}")
     keeper = Keeper("trace", target, output)
     program = Program([target.root()], drill, FilterConfig(include, exclude, function, no_function))
-    traced = trace(target, keeper, program=program, max_depth=max_depth or 0, memory=memory, samples=not no_samples)
+    depth, samples = max_depth or 0, not no_samples
+    traced = trace(target, keeper, program=program, max_depth=depth, memory=memory, samples=samples, known=with_effects)
     conclude(ctx, _report, ctx, keeper, traced)
     return traced.ending.leave
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 import threading
@@ -110,7 +111,8 @@ def _show(found: RunDirectory, most: int) -> None:
         tell("", *text.report(found.report))
     if found.has("plan") and found.plan.moves:
         tell("", *text.moves(found.plan))
-    tell("", f"next: {_next(found)}")
+    page = found.path / "report.html"
+    tell("", *([f"report: {page}"] if page.is_file() else []), f"next: {_next(found)}")
 
 
 def _next(found: RunDirectory) -> str:
@@ -181,10 +183,12 @@ def _write_report(found: RunDirectory, file: str, quiet: bool) -> dict[str, obje
 
 
 def _serve(found: RunDirectory, port: int) -> None:
-    """Serves the report until it is interrupted."""
+    """Serves the report until it is interrupted, on what the run leaves of the processors."""
     from codedag.trace.session import recovered
     from codedag.view.serve import Server
 
+    if hasattr(os, "nice"):
+        os.nice(19)
     with Server(found.path, port, recovered) as server:
         tell(f"report: {server.address}", "Ctrl+C ends it")
         server.serve()

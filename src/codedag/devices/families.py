@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from codedag.devices.host import host_memory
 from codedag.ir.verdict import No
 
 Move = Callable[[Any], Any]
@@ -49,13 +50,6 @@ class Family:
     library: str
     names: tuple[str, ...]
     find: Callable[[], Iterator[Found | Missing]]
-
-
-def host_memory() -> int:
-    """The memory of this machine in bytes, or what this process may use of it."""
-    import psutil
-
-    return int(psutil.virtual_memory().total)
 
 
 def host_threads() -> int:

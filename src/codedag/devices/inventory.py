@@ -14,16 +14,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from codedag.devices.families import FAMILIES, Family, host_memory
+from codedag.devices.families import FAMILIES, Family
+from codedag.devices.host import this_machine as this_machine
 from codedag.ir import Machine, Pu, load
 from codedag.ir.machine import Absent, Link
 
 MOST_SECONDS = 90.0  # for one family; a first import of torch from a cold disk takes 20
-
-
-def this_machine() -> Machine:
-    """The machine that this process runs on, without looking further: its CPU, as the program uses it."""
-    return Machine(pus=[Pu(name="cpu", resource="host", memory_nbytes=host_memory(), launch_seconds=0.0)])
 
 
 def inventory(

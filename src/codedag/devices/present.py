@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Any
 
 from codedag.devices import opencl
+from codedag.instrument.guard import Failed, attempt
 from codedag.ir.verdict import No, Verdict, Yes
 
 # Runtimes that are libraries: they are here if the program itself has loaded them.
@@ -27,7 +29,29 @@ def present(pu: str) -> Verdict:
     torch = sys.modules.get("torch")
     if family in _ACCELERATORS or _is_private(torch, family):
         return _of_torch(torch, pu, family, resource)
+    if torch is None and is_accelerator(pu):
+        return No(f"{pu[:80]} is not known, and torch, which may know it, is not used by this program")
     return No(f"{pu[:80]} is not on this machine; `codedag devices` lists what is")
+
+
+def is_accelerator(pu: str) -> bool:
+    """Whether a unit is an accelerator that torch runs, or may turn out to be one once torch is loaded."""
+    family, torch = pu.lower().partition(":")[0], sys.modules.get("torch")
+    if family in _ACCELERATORS or _is_private(torch, family):
+        return True
+    return torch is None and family.isidentifier() and family not in {*_RUNTIMES, "cpu", "opencl", "loopback"}
+
+
+def bring(pu: str) -> Verdict:
+    """Yes if the library of a unit on the processor is loaded, which is done here if it is not.
+
+    Only for a plan that names the unit and what runs there: a program gets no library that nobody asked for.
+    """
+    family, _, resource = pu.lower().partition(":")
+    if family not in _RUNTIMES or resource != "cpu" or _RUNTIMES[family] in sys.modules:
+        return present(pu)
+    loaded = attempt(importlib.import_module, _RUNTIMES[family])
+    return No(f"{pu}: {_RUNTIMES[family]} cannot be loaded ({loaded.reason})") if isinstance(loaded, Failed) else Yes
 
 
 def _of_jax(jax: Any, pu: str, resource: str) -> Verdict:

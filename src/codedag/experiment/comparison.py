@@ -19,6 +19,7 @@ from codedag.experiment import child, equality
 from codedag.experiment.child import Ended, ProgramFailed
 from codedag.experiment.digest import digest
 from codedag.experiment.equality import Same, Streams
+from codedag.experiment.nearness import Nearness, Numbers, tolerance
 from codedag.experiment.ratio import Ratio, is_enough, ratio
 
 # Watched runs of each: two plain ones tell what varies by itself; the optimised ones have cold, then warm caches.
@@ -30,7 +31,8 @@ RESTLESS = 1.3
 SHORT_SECONDS = 2.0
 
 _WATCHED = (
-    "import sys; from codedag.experiment.watching import watch; watch(sys.argv.pop(1), sys.argv.pop(1).split()); "
+    "import sys; from codedag.experiment.watching import watch; "
+    "watch(sys.argv.pop(1), sys.argv.pop(1).split(), sys.argv.pop(1).split()); "
     "from codedag.cli.main import main; main(sys.argv[1:])"
 )
 
@@ -45,6 +47,7 @@ class Subject:
     files: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     timeout: float | None = None
+    allow: tuple[str, ...] = ()  # classes of equivalence beside exact
 
 
 @dataclass(slots=True)
@@ -61,9 +64,19 @@ class Comparison:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def is_identical(self) -> bool:
-        """Whether nothing that could be compared differed."""
+    def is_same(self) -> bool:
+        """Whether nothing that could be compared differed by more than was allowed."""
         return all(each.equal is not False for each in self.same)
+
+    @property
+    def is_identical(self) -> bool:
+        """Whether nothing that could be compared differed at all."""
+        return self.is_same and not self.difference
+
+    @property
+    def difference(self) -> float:
+        """The largest difference that was allowed, as a share of the largest value."""
+        return max((each.difference for each in self.same), default=0.0)
 
     @property
     def wall(self) -> Ratio:
@@ -84,7 +97,7 @@ class Comparison:
     @property
     def exit_code(self) -> int:
         """1 if something differs, 3 if the optimised program is slower beyond noise, else 0."""
-        return 1 if not self.is_identical else 3 if self.wall.verdict == "slower" else 0
+        return 1 if not self.is_same else 3 if self.wall.verdict == "slower" else 0
 
     def facts(self) -> dict[str, Any]:
         """All of it as JSON can hold it."""
@@ -96,6 +109,9 @@ class Comparison:
             "seed": self.seed,
             "rounds": len(self.plain),
             "identical": self.is_identical,
+            "same": self.is_same,
+            "allow": list(self.subject.allow),
+            "difference": self.difference,
             "compared": [asdict(each) for each in self.same],
             "verdict": self.wall.verdict,
             "ratio": {**wall, "confidence": 0.95},
@@ -122,6 +138,7 @@ class Bench:
     def __init__(self, subject: Subject, folder: Path) -> None:
         self.subject, self._folder = subject, folder
         self._count = 0
+        self.numbers: dict[str, list[Numbers]] = {"plain": [], "optimised": []}
         self._environment = {"PYTHONHASHSEED": "0", **os.environ}
         self._environment.pop("CODEDAG_DISABLE", None)  # here both are wanted
 
@@ -134,10 +151,12 @@ class Bench:
     def watched(self, name: str) -> tuple[Ended, Streams]:
         """One run whose batches, losses, weights and named files are seen; it is not timed."""
         seen = self._folder / f"{name}-{self._count}.seen"
-        watching = [sys.executable, "-c", _WATCHED, str(seen), " ".join(self.subject.values)]
+        options = [" ".join(self.subject.values), " ".join(self.subject.allow)]
+        watching = [sys.executable, "-c", _WATCHED, str(seen), *options]
         disable = {"CODEDAG_DISABLE": "1"} if name == "plain" else {}
         ended = self._run([*watching, "-q", *self._optimised()], **disable)
         lines = seen.read_text(errors="backslashreplace").split("\n") if seen.exists() else []
+        self.numbers[name].append(Numbers.read(lines, Path(f"{seen}.numbers")))
         return ended, {**equality.read_streams(lines), **self._files()}
 
     def last_run(self) -> Path:
@@ -146,7 +165,8 @@ class Bench:
 
     def _optimised(self) -> list[str]:
         plan = ["--plan", str(self.subject.plan)] if self.subject.plan else []
-        return ["run", "-o", str(self.last_run()), *plan, *self.subject.argv]
+        allow = ["--allow", ",".join(self.subject.allow)] if self.subject.allow else []
+        return ["run", "-o", str(self.last_run()), *plan, *allow, *self.subject.argv]
 
     def _run(self, command: list[str], **environment: str) -> Ended:
         self._count += 1
@@ -210,8 +230,10 @@ def _look(bench: Bench, found: Comparison, step: Callable[[str, int], None], rou
             if name == "plain":
                 _refuse_failed(*runs[-1])
     _refuse_changing([ended for ended, _ in seen["plain"]])
-    streams = [[streams for _, streams in seen[name]] for name in ("plain", "optimised")]
-    found.same += equality.passed_around(*streams)
+    streams, others = ([streams for _, streams in seen[name]] for name in ("plain", "optimised"))
+    allow, plain = bench.subject.allow, bench.numbers["plain"][0]
+    nearness = Nearness(allow, plain, bench.numbers["optimised"]) if allow else None
+    found.same += equality.passed_around(streams, others, nearness)
     asked = bench.subject.values
     if asked and not any(each.what == "named values" for each in found.same):
         found.same.append(Same("named values", None, 0, "the program was left before they could be looked at"))
@@ -248,11 +270,15 @@ def _time(
             times[name].append(bench.timed(name))
     found.plain, found.optimised = times["plain"], times["optimised"]
     found.notes += _last_words(watched["optimised"] + found.optimised)
-    every = [watched[name] + times[name] for name in ("plain", "optimised")]
+    plain, other = (watched[name] + times[name] for name in ("plain", "optimised"))
     found.same[:0] = [
-        equality.exit_codes(*([each.code for each in runs] for runs in every)),
-        equality.printed(*([each.output for each in runs] for runs in every)),
+        equality.exit_codes([each.code for each in plain], [each.code for each in other]),
+        equality.printed([e.output for e in plain], [e.output for e in other], _share(found.subject.allow)),
     ]
+
+
+def _share(allow: tuple[str, ...]) -> float:
+    return tolerance(allow) if allow else 0.0
 
 
 def _last_words(optimised: list[Ended]) -> list[str]:
@@ -294,7 +320,7 @@ def _ask(run: Path, found: Comparison) -> None:
         found.notes.append(f"the optimised run left no report: {error.message}")
         return
     found.changes += msgspec.to_builtins(report.changes)
-    if report.gain is not None and report.changes:
+    if report.gain is not None and report.changes and not report.void:
         found.estimate = Ratio(report.gain, report.gain_low or 0.0, report.gain_high or report.gain)
     if report.verdict.mismatches:
         found.notes.append(f"the optimised run itself found {report.verdict.mismatches} calls that differed")

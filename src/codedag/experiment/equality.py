@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from codedag.experiment.nearness import Nearness, printed_near
+
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.:,]\d+)*(?:[eE][+-]?\d+)?")
 # A unit of time or speed after a number ("3 s", "12min", "431 images/s"), or a word for one before it ("took 3").
 _UNIT = re.compile(
@@ -27,6 +29,7 @@ class Same:
     equal: bool | None
     compared: int
     detail: str = ""
+    difference: float = 0.0  # the largest, as a share of the largest value, where it is within what was allowed
 
 
 def exit_codes(plain: Sequence[int], other: Sequence[int]) -> Same:
@@ -36,8 +39,10 @@ def exit_codes(plain: Sequence[int], other: Sequence[int]) -> Same:
     return Same("exit code", not odd, len(other), detail)
 
 
-def printed(plain: Sequence[str], other: Sequence[str]) -> Same:
+def printed(plain: Sequence[str], other: Sequence[str], share: float = 0.0) -> Same:
     """Whether the others printed what the plain runs print each time, apart from figures of time.
+
+    Figures with a fraction may differ by this share of themselves.
 
     What changes from one plain run to the next cannot be asked of the others either: such numbers and lines are left
     out, and so are numbers with a unit of time or speed.
@@ -47,18 +52,21 @@ def printed(plain: Sequence[str], other: Sequence[str]) -> Same:
         return Same("stdout", None, 0, "the program itself prints another number of lines from run to run")
     expected = [_Line([each[at] for each in lines]) for at in range(len(lines[0]))]
     for text in other:
-        different = _difference(expected, text.splitlines())
+        different = _difference(expected, text.splitlines(), share)
         if different:
             return Same("stdout", False, len(other), different)
     left = sum(line.left_out for line in expected)
-    return Same("stdout", True, len(expected), f"{left} varying or timed figures left out" if left else "")
+    words = [f"{left} varying or timed figures left out"] if left else []
+    near = [text for text in other if _difference(expected, text.splitlines(), 0.0)]
+    words += [f"figures within {share:.2g} of each other"] if near else []
+    return Same("stdout", True, len(expected), ", ".join(words), share if near else 0.0)
 
 
-def _difference(expected: list[_Line], found: list[str]) -> str:
+def _difference(expected: list[_Line], found: list[str], share: float) -> str:
     if len(expected) != len(found):
         return f"{len(found)} lines against {len(expected)}"
     for number, (line, text) in enumerate(zip(expected, found, strict=True), 1):
-        if not line.allows(text):
+        if not line.allows(text, share):
             return f"line {number}: {text[:120]!r} against {line.text[:120]!r}"
     return ""
 
@@ -82,13 +90,15 @@ class _Line:
         """How many figures of this line are not compared; a line whose words vary counts as one."""
         return 1 if self._is_free else len(self._free)
 
-    def allows(self, text: str) -> bool:
-        """Whether this line says the same."""
+    def allows(self, text: str, share: float) -> bool:
+        """Whether this line says the same, with figures that differ by no more than this share."""
         words, numbers = _parts(text)
         if self._is_free:
             return True
-        same = (at in self._free or number == self._numbers[at] for at, number in enumerate(numbers))
-        return words == self._words and all(same)
+        if words != self._words:
+            return False
+        pairs = [(a, b) for at, (a, b) in enumerate(zip(self._numbers, numbers, strict=True)) if at not in self._free]
+        return all(a == b or (share > 0 and printed_near(a, b, share)) for a, b in pairs)
 
 
 def _parts(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -101,7 +111,8 @@ def _is_time(words: tuple[str, ...], at: int) -> bool:
     return bool(_UNIT.match(words[at + 1]) or _TIMED.search(words[at]))
 
 
-Streams = Mapping[str, list[tuple[str, str]]]
+Stream = list[tuple[str, str]]
+Streams = Mapping[str, Stream]
 
 
 def read_streams(lines: Sequence[str]) -> Streams:
@@ -112,7 +123,7 @@ def read_streams(lines: Sequence[str]) -> Streams:
     found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for line in lines:
         parts = line.split("\t")
-        if len(parts) == 3:
+        if len(parts) >= 3:
             found[parts[0]].append((parts[1], parts[2]))
     return found
 
@@ -130,24 +141,40 @@ _NAMES = {
 }
 
 
-def passed_around(plain: Sequence[Streams], other: Sequence[Streams]) -> list[Same]:
+def passed_around(plain: Sequence[Streams], other: Sequence[Streams], nearness: Nearness | None = None) -> list[Same]:
     """Whether the others had the batches, losses and weights that the plain runs have each time."""
     kinds = [kind for kind in _NAMES if any(kind in streams for streams in (*plain, *other))]
-    return [_same(kind, [s.get(kind, []) for s in plain], [s.get(kind, []) for s in other]) for kind in kinds]
+    runs = {kind: ([s.get(kind, []) for s in plain], [s.get(kind, []) for s in other]) for kind in kinds}
+    return [_same(kind, *runs[kind], nearness) for kind in kinds]
 
 
-def _same(kind: str, plain: list[list[tuple[str, str]]], other: list[list[tuple[str, str]]]) -> Same:
+def _same(kind: str, plain: list[Stream], other: list[Stream], nearness: Nearness | None) -> Same:
     name, expected = _NAMES[kind], plain[0]
     for again in plain[1:]:
         if different := _first_difference(expected, again):
             return Same(name, None, 0, f"the program itself differs from run to run ({different}); seed it to compare")
-    for found in other:
+    most = 0.0
+    for number, found in enumerate(other):
         if different := _first_difference(expected, found):
-            return Same(name, False, len(expected), different)
-    return Same(name, True, len(expected), "bit-equal")
+            apart = _nearly(kind, expected, found, number, nearness)
+            if apart is None:
+                return Same(name, False, len(expected), different)
+            most = max(most, apart)
+    detail = f"within {most:.2g} of the largest value" if most else "bit-equal"
+    return Same(name, True, len(expected), detail, most)
 
 
-def _first_difference(expected: list[tuple[str, str]], found: list[tuple[str, str]]) -> str:
+def _nearly(kind: str, expected: Stream, found: Stream, run: int, nearness: Nearness | None) -> float | None:
+    """The largest difference, if all that differ are near enough."""
+    if nearness is None or len(expected) != len(found):
+        return None
+    changed = [at for at, (one, two) in enumerate(zip(expected, found, strict=True)) if one[0] != two[0]]
+    apart = [nearness.difference(kind, at, run) for at in changed]
+    known = [each for each in apart if each is not None]
+    return max(known, default=0.0) if len(known) == len(apart) else None
+
+
+def _first_difference(expected: Stream, found: Stream) -> str:
     for number, (one, two) in enumerate(zip_longest(expected, found), 1):
         if one is None or two is None:
             return f"{len(found)} against {len(expected)}"

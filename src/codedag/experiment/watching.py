@@ -17,9 +17,10 @@ import types
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
-from codedag.experiment.digest import digest
+from codedag.experiment.digest import digest, take_in
+from codedag.experiment.nearness import Keeping
 from codedag.instrument.guard import Failed, attempt
 
 # Optimisers whose weights are looked at when the program ends; they are kept alive until then.
@@ -29,11 +30,25 @@ MOST_OPTIMISERS = 16
 _MADE_IN_PYTHON = 1 << 9 | 1 << 8
 
 
+class Beside:
+    """Keeps the numbers of values in a file of their own, for runs that may round differently."""
+
+    def __init__(self, file: IO[bytes], allow: Sequence[str]) -> None:
+        self._file, self._allow = file, tuple(allow)
+
+    def __call__(self, value: Any) -> str:
+        """Where they are; what cannot be read is like nothing else."""
+        keeping = Keeping(self._file, self._allow)
+        done = attempt(take_in, value, keeping)
+        self._file.flush()
+        return "unreadable" if isinstance(done, Failed) else keeping.aside().text()
+
+
 class Watch:
     """Writes one line per thing seen: what it is, its digest, and its value where that is short."""
 
-    def __init__(self, file: TextIO, names: Sequence[str] = ()) -> None:
-        self._names = tuple(names)
+    def __init__(self, file: TextIO, names: Sequence[str] = (), beside: Beside | None = None) -> None:
+        self._names, self._beside = tuple(names), beside
         self._file, self._process, self._lock = file, os.getpid(), threading.Lock()
         self._given: weakref.WeakSet[Any] = weakref.WeakSet()
         self._depth = threading.local()
@@ -48,7 +63,8 @@ class Watch:
         shown = name or (repr(value) if isinstance(value, int | float | str) else type(value).__name__)
         line = "\t".join(part.replace("\t", " ").replace("\n", " ")[:200] for part in (kind, text, shown))
         with self._lock:
-            self._file.write(line + "\n")
+            kept = "" if self._beside is None else f"\t{self._beside(value)}"
+            self._file.write(f"{line}{kept}\n")
 
     def ended(self) -> None:
         """Keeps the weights that the optimisers have reached, and what was asked for by name; the program has ended."""
@@ -249,13 +265,15 @@ def _do_after(loader: Any, then: Callable[[Any], None]) -> None:
     loader.exec_module = exec_module
 
 
-def watch(path: str, names: Sequence[str] = ()) -> None:
+def watch(path: str, names: Sequence[str] = (), allow: Sequence[str] = ()) -> None:
     """Watches this process from now on; what is seen goes to this file, line by line.
 
-    Global variables of these names are looked at when the program ends.
+    Global variables of these names are looked at when the program ends. Where other classes than exact are allowed,
+    numbers go to a file beside it.
     """
     file = Path(path).open("w", buffering=1, errors="backslashreplace")  # noqa: SIM115 - open until the process ends
-    watching = Watch(file, names)
+    beside = Beside(Path(f"{path}.numbers").open("wb"), allow) if allow else None  # noqa: SIM115
+    watching = Watch(file, names, beside)
     atexit.register(watching.ended)
     then: dict[str, Callable[[Any], None]] = {
         "torch.utils.data.dataloader": watching.data_loader,

@@ -149,25 +149,54 @@ static PyObject *sites(PyObject *module, PyObject *args) {
     return made;
 }
 
-/* The functions among these objects, by the file their code came from. */
-static PyObject *functions(PyObject *module, PyObject *objects) {
-    (void)module;
-    if (!PyList_Check(objects)) return PyErr_Format(PyExc_TypeError, "not a list");
-    PyObject *found = PyDict_New();
-    for (Py_ssize_t i = 0; found && i < PyList_GET_SIZE(objects); i++) {
-        PyObject *each = PyList_GET_ITEM(objects, i);
-        if (!Py_IS_TYPE(each, &PyFunction_Type)) continue;
-        PyObject *file = ((PyCodeObject *)PyFunction_GET_CODE(each))->co_filename, *list = PyDict_GetItemWithError(found, file);
-        if (list) Py_INCREF(list);
-        else if (PyErr_Occurred() || !(list = PyList_New(0)) || PyDict_SetItem(found, file, list) < 0) Py_CLEAR(list);
-        if (!list || PyList_Append(list, each) < 0) Py_CLEAR(found);
-        Py_XDECREF(list);
+/* All objects that the collector knows.  Who has them must let them go before any other thread runs: Python enlarges a
+   tuple in place while it is being made, and fails if somebody else refers to it. */
+static PyObject *all_objects(void) {
+    PyObject *gc = PyImport_ImportModule("gc"), *objects = gc ? PyObject_CallMethod(gc, "get_objects", NULL) : NULL;
+    Py_XDECREF(gc);
+    if (objects && !PyList_Check(objects)) {
+        Py_CLEAR(objects);
+        PyErr_SetString(PyExc_TypeError, "gc.get_objects gave no list");
     }
+    return objects;
+}
+
+static int put_by_file(PyObject *found, PyObject *function) {
+    PyObject *file = ((PyCodeObject *)PyFunction_GET_CODE(function))->co_filename, *list = PyDict_GetItemWithError(found, file);
+    if (list) Py_INCREF(list);
+    else if (PyErr_Occurred() || !(list = PyList_New(0)) || PyDict_SetItem(found, file, list) < 0) Py_CLEAR(list);
+    int failed = !list || PyList_Append(list, function) < 0;
+    Py_XDECREF(list);
+    return failed ? -1 : 0;
+}
+
+/* Every live function, by the file its code came from.  Nothing is made while all objects are held: that could collect. */
+static PyObject *functions(PyObject *module, PyObject *nothing) {
+    (void)module, (void)nothing;
+    PyObject *objects = all_objects(), **kept = NULL, *found = NULL;
+    Py_ssize_t count = 0;
+    if (!objects) return NULL;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(objects); i++) count += Py_IS_TYPE(PyList_GET_ITEM(objects, i), &PyFunction_Type);
+    if ((kept = PyMem_New(PyObject *, count ? count : 1))) {
+        Py_ssize_t next = 0;
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(objects); i++) {
+            PyObject *each = PyList_GET_ITEM(objects, i);
+            if (Py_IS_TYPE(each, &PyFunction_Type)) kept[next++] = Py_NewRef(each);
+        }
+    } else PyErr_NoMemory();
+    Py_DECREF(objects);
+    if (!kept) return NULL;
+    found = PyDict_New();
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (found && put_by_file(found, kept[i]) < 0) Py_CLEAR(found);
+        Py_DECREF(kept[i]);
+    }
+    PyMem_Free(kept);
     return found;
 }
 
 static PyMethodDef methods[] = {
-    {"functions", functions, METH_O, "functions(objects): the functions among them, by the file of their code."},
+    {"functions", functions, METH_NOARGS, "functions(): every live function, by the file of its code."},
     {"sites", sites, METH_VARARGS, "sites(Site, table, what_of, kinds, functions, returns): a new site for each byte of what_of."},
     {"fill", fill, METH_VARARGS, "fill(code, sites, switches, Spread): the same code, its placeholders replaced in place."},
     {NULL, NULL, 0, NULL}};

@@ -9,7 +9,6 @@ import functools
 import gc
 import threading
 import time
-import tracemalloc
 import types
 import weakref
 from typing import Any
@@ -164,6 +163,8 @@ def measure_memory(yes: bool, /) -> None:
 
 
 def _read_memory(above: _Frame | None) -> tuple[int, int]:
+    import tracemalloc  # with pickle: only where memory is looked at
+
     current, peak = tracemalloc.get_traced_memory()
     tracemalloc.reset_peak()
     if above is not None:

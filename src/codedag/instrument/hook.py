@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.abc
 import importlib.machinery
 import sys
 import types
@@ -38,7 +37,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
         return self._code
 
 
-class Finder(importlib.abc.MetaPathFinder):
+class Finder:
     """Finds what Python's path finder finds, and gives the source files that are observed our loader."""
 
     def __init__(self, program: Program) -> None:

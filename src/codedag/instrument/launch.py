@@ -7,8 +7,6 @@ import importlib.machinery
 import importlib.util
 import os
 import pkgutil
-import runpy
-import subprocess
 import sys
 import types
 from collections.abc import Callable
@@ -135,6 +133,8 @@ def _compiled(target: Target, load: Load) -> types.CodeType:
     except (SyntaxError, ValueError):
         if b"\0" not in source and _is_text(source):
             raise
+    import subprocess
+
     # What Python says about such bytes depends on how it reads the file, and the program has not begun: ask Python.
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     raise _Unreadable(subprocess.run([sys.executable, *flags, *sys.argv], check=False).returncode)
@@ -153,6 +153,8 @@ _previous_main: types.ModuleType | None = None
 
 def _run_module(target: Target) -> None:
     """Runs what Python itself runs through runpy: a module, or a directory or archive with __main__.py."""
+    import runpy
+
     _fresh_main(importlib.machinery.BuiltinImporter)
     sys.argv = ["-m" if target.module else target.name, *target.args]
     if target.module:

@@ -12,21 +12,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codedag.instrument import sites as site_module
-from codedag.instrument.ahead import Ahead, aheads
 from codedag.instrument.cache import Cache, Entry
 from codedag.instrument.compiled import Compiled, definitions
-from codedag.instrument.links import Link, links
-from codedag.instrument.loops import LoopAhead, loops_ahead
-from codedag.instrument.numbering import number
 from codedag.instrument.places import Places
 from codedag.instrument.python import Plain, sources_of, uncollected, warns
 from codedag.instrument.rewrite import CannotRewrite, bind, parsed, rewrite
 from codedag.instrument.selection import FilterConfig
 from codedag.instrument.sites import PASS, RECORD, VARIANT, SiteInfo
 from codedag.instrument.table import Columns, SiteTable
+
+if TYPE_CHECKING:
+    from codedag.instrument.ahead import Ahead
+    from codedag.instrument.links import Link
+    from codedag.instrument.loops import LoopAhead
 
 try:
     from codedag.instrument import _bind
@@ -103,17 +104,24 @@ class InstrumentedFile:
     @cached_property
     def links(self) -> list[Link]:
         """The single-use links between sites that the source proves."""
+        from codedag.instrument.links import links  # what is only planned with is loaded by the first plan
+        from codedag.instrument.numbering import number
+
         tree = parsed(self.source, self.path)
         number(tree, self.path, self._compiled.copy())
         return links(tree, main=self.main)
 
     def aheads(self) -> dict[str, Ahead]:
         """What the source says of its functions about running them ahead of their turn."""
+        from codedag.instrument.ahead import aheads
+
         return aheads(self.source, self.path, self._compiled.copy())
 
     @cached_property
     def loops_ahead(self) -> dict[int, LoopAhead]:
         """The loops whose turns could run ahead, by the site of what they run over."""
+        from codedag.instrument.loops import loops_ahead
+
         return loops_ahead(self.source, self.path, self._compiled.copy())
 
     def owners(self) -> set[str]:
@@ -441,19 +449,18 @@ def _is_same_function(code: types.CodeType, before: types.CodeType) -> bool:
 
 def functions_of(path: str) -> list[types.FunctionType]:
     """Every live function whose code came from this file."""
-    return [o for o in gc.get_objects() if type(o) is types.FunctionType and o.__code__.co_filename == path]
+    return functions_by_file().get(path, [])
 
 
 def functions_by_file() -> Functions:
     """Every live function, by the file its code came from."""
-    find = functions_in_python if _bind is None else _bind.functions
-    return find(gc.get_objects())
+    return functions_in_python() if _bind is None else _bind.functions()
 
 
-def functions_in_python(objects: list[Any], /) -> Functions:
-    """What `_bind.functions` finds, where that was not built."""
+def functions_in_python() -> Functions:
+    """What `_bind.functions` finds, where that was not built; it may disturb a tuple that another thread is making."""
     found: defaultdict[str, list[types.FunctionType]] = defaultdict(list)
-    for candidate in objects:
+    for candidate in gc.get_objects():
         if type(candidate) is types.FunctionType:
             found[candidate.__code__.co_filename].append(candidate)
     return found

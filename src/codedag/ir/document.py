@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from math import isfinite
 from typing import Any, BinaryIO
 
@@ -40,7 +41,6 @@ class _Header(msgspec.Struct, frozen=True):
 
 
 _HEADER = msgspec.json.Decoder(_Header)
-_DECODERS = {kind: msgspec.json.Decoder(type_) for kind, type_ in DOCUMENTS.items()}
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -55,13 +55,18 @@ def read_document(source: BinaryIO, kind: str) -> Document:
     header = decode(raw, _HEADER)
     check_header(kind, "format", bytes(header.format))
     check_header(kind, "version", bytes(header.version))
-    return decode(raw, _DECODERS[kind])
+    return decode(raw, _decoder(kind))
+
+
+@cache
+def _decoder(kind: str) -> msgspec.json.Decoder[Document]:
+    return msgspec.json.Decoder(DOCUMENTS[kind])
 
 
 def document_bytes(document: Document) -> bytes:
     """The file of this object; raises Unreadable naming a field that would not read back as it is."""
     raw = _encode(document)
-    if decode(raw, _DECODERS[document.format.removeprefix("codedag/")]) != document:
+    if decode(raw, _decoder(document.format.removeprefix("codedag/"))) != document:
         _refuse_non_finite(document)
     read_by_people = len(raw) <= INDENTED_NBYTES and not isinstance(document, Events)
     return msgspec.json.format(raw, indent=2) if read_by_people else raw

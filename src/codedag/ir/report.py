@@ -49,7 +49,10 @@ class Declined(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """report.json: gain is baseline over optimised (1.0 = same), with an interval; None = not measured."""
+    """report.json: gain is baseline over optimised (1.0 = same), with an interval; None = not measured.
+
+    Seconds and gain are of the whole process, our own work before and after the program included.
+    """
 
     format: Literal["codedag/report"] = "codedag/report"
     version: Literal[1] = 1
@@ -61,4 +64,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Proof
     changes: list[Change] = msgspec.field(default_factory=list)
     declined: list[Declined] = msgspec.field(default_factory=list)
+    void: str = ""  # why the gain cannot be told after all
+    steady_gain: float | None = None  # without our own work, once the changes are made
+    steady_low: float | None = None
+    steady_high: float | None = None
     workers: Natural = 0  # processes beside the program's own that told what they did

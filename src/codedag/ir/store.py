@@ -150,7 +150,8 @@ def _is_directory(path: Path) -> bool:
 def _run_directory(path: Path) -> RunDirectory:
     run = RunDirectory(path)
     if not any((path / name).exists() for name in FILE_NAMES.values()):
-        raise bad_file(path, f"is not a run: it has none of {', '.join(FILE_NAMES.values())}", hint=NOT_OURS)
+        hint = "Name a directory that `codedag run` or `codedag trace` made; `codedag runs` lists those that are kept."
+        raise bad_file(path, f"is not a run: it has none of {', '.join(FILE_NAMES.values())}", hint=hint)
     return run
 
 

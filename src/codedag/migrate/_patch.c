@@ -358,17 +358,45 @@ static void look_at_all(PyObject *objects, PyObject *targets, Search *s) {
     }
 }
 
+/* All objects that the collector knows.  Who has them must let them go before any other thread runs: Python enlarges a
+   tuple in place while it is being made, and fails if somebody else refers to it. */
+static PyObject *all_objects(void) {
+    PyObject *gc = PyImport_ImportModule("gc"), *objects = gc ? PyObject_CallMethod(gc, "get_objects", NULL) : NULL;
+    Py_XDECREF(gc);
+    if (objects && !PyList_Check(objects)) {
+        Py_CLEAR(objects);
+        PyErr_SetString(PyExc_TypeError, "gc.get_objects gave no list");
+    }
+    return objects;
+}
+
+static PyObject *alive(PyObject *m, PyObject *ids) {
+    PyObject *found = PyList_New(0), *objects = found ? all_objects() : NULL;
+    (void)m;
+    for (Py_ssize_t i = 0; objects && found && i < PyList_GET_SIZE(objects); i++) {
+        PyObject *each = PyList_GET_ITEM(objects, i), *id = PyLong_FromVoidPtr(each);
+        int is_in = id ? PySet_Contains(ids, id) : -1;
+        Py_XDECREF(id);
+        if (is_in < 0 || (is_in && PyList_Append(found, each) < 0)) Py_CLEAR(found);
+    }
+    if (!objects) Py_CLEAR(found);
+    Py_XDECREF(objects);
+    return found;
+}
+
 static PyObject *holders(PyObject *m, PyObject *args) {
-    PyObject *objects, *targets;
+    PyObject *more, *targets, *objects = NULL;
     int originals;
-    if (!PyArg_ParseTuple(args, "O!O!p:holders", &PyList_Type, &objects, &PyTuple_Type, &targets, &originals)) return NULL;
+    if (!PyArg_ParseTuple(args, "O!O!p:holders", &PyList_Type, &more, &PyTuple_Type, &targets, &originals)) return NULL;
     Search s = {.found = PyList_New(0)};
-    s.failed = !s.found;
+    s.failed = !s.found || !(objects = all_objects());
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(targets) && !s.failed; i++) {
         PyObject *target = PyTuple_GET_ITEM(targets, i);
         s.failed = add(&s.wanted, originals ? behind(target) : target) < 0;
     }
     if (!s.failed) look_at_all(objects, targets, &s);
+    Py_XDECREF(objects);
+    if (!s.failed) look_at_all(more, targets, &s);
     PyMem_Free(s.wanted.slots);
     PyMem_Free(s.seen.slots);
     if (s.failed) Py_CLEAR(s.found);
@@ -433,7 +461,8 @@ static PyObject *set_reduce(PyObject *m, PyObject *function) {
 }
 
 static PyMethodDef methods[] = {
-    {"holders", holders, METH_VARARGS, "holders(objects, targets, originals): those that refer to a target."},
+    {"alive", alive, METH_O, "alive(ids): the tracked objects that have one of these identities."},
+    {"holders", holders, METH_VARARGS, "holders(more, targets, originals): what refers to a target, among all and more."},
     {"swap", swap, METH_VARARGS, "swap(holder, key, old, new): whether the old reference was there and is now the new."},
     {"set_layers", set_layers, METH_VARARGS, "set_layers(stand, layers): what its calls go through, last one first."},
     {"layers", get_layers, METH_O, "layers(stand): what its calls go through."},

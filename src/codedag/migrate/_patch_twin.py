@@ -160,10 +160,15 @@ def _inside(busy: list[int], stand: HardStand, run: Any, args: tuple[Any, ...], 
         busy.pop()
 
 
-def holders(objects: list[Any], targets: tuple[Any, ...], originals: bool, /) -> list[Any]:
+def alive(ids: set[int], /) -> list[Any]:
+    """The tracked objects that have one of these identities."""
+    return [one for one in gc.get_objects() if id(one) in ids]
+
+
+def holders(more: list[Any], targets: tuple[Any, ...], originals: bool, /) -> list[Any]:
     """The tracked objects that refer to a target; dicts and tuples unknown to the collector are not found."""
     wanted = tuple(map(_behind, targets)) if originals else targets
-    ours = {id(objects), id(targets), id(wanted)}
+    ours = {id(more), id(targets), id(wanted)}
     found = gc.get_referrers(*wanted) if wanted else []
     return [one for one in found if id(one) not in ours and not issubclass(type(one), HardStand)]
 

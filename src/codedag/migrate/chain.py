@@ -21,12 +21,13 @@ from codedag.backends.elementwise import ROLES, Operand, Role
 from codedag.backends.same import same
 from codedag.instrument.sites import CALL, SETITEM
 from codedag.ir.verdict import No
+from codedag.migrate import lane as fast
 from codedag.migrate.caller import Caller
-from codedag.migrate.deferred import OTHER, Deferred, Step, opening
-from codedag.migrate.express import Express, ExpressRun
+from codedag.migrate.deferred import OTHER, Deferred, Step, opening, replayed
+from codedag.migrate.express import Express, ExpressRun, nothing_raises
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.standin import Method, StandIn
-from codedag.migrate.table import Known, as_array
+from codedag.migrate.table import Known, elements
 from codedag.migrate.trial import Trial
 
 # Nine steps cost 34 us, 88 us with a new table (tests/unit/migrate/overhead.py); above this the trial judges.
@@ -79,6 +80,8 @@ class Chain:
         self._pending = _Pending()
         self._known: Known | None = None
         self._express: Express | None = None
+        self._callers = [Caller(link.site.info) for link in self.links]
+        self._lane = self._fast_lane()
         self._places, self._shift = self.links[0].places, int(self.links[0].site.kind == CALL)
 
     def variants(self) -> dict[int, Variant]:
@@ -86,15 +89,39 @@ class Chain:
         found: dict[int, Variant] = {}
         for number, link in enumerate(self.links):
             make = self._opener if number == 0 else self._follower
-            found[link.site.info.index] = make(link, last=number == len(self.links) - 1)
+            variant = make(link, self._callers[number], last=number == len(self.links) - 1)
+            if self._lane is not None:
+                variant = fast.native.Stop(self._lane, number, link.site.kind, variant)
+            found[link.site.info.index] = variant
         for site in self.between:
-            found[site.info.index] = self._bystander(site)
+            variant = self._bystander(site)
+            if self._lane is not None:
+                variant = fast.native.Passer(self._lane, site.kind, site.function, variant)
+            found[site.info.index] = variant
         return found
+
+    def _fast_lane(self) -> Any:
+        if fast.native is None:
+            return None
+        return fast.native.Lane(
+            self.trial, StandIn, Method, nothing_raises, self._checked, _replay, self._steps_of, self._effects.harmless
+        )
+
+    def _steps_of(self, specs: tuple[Any, ...], parameters: tuple[tuple[Any, ...], ...]) -> list[Step]:
+        """The steps of a run on the fast lane, which has noted only their parameters."""
+        steps = []
+        for link, caller, own, spec in zip(self.links, self._callers, parameters, specs, strict=False):
+            at, function, name, words, values, *_ = spec
+            keywords = dict(zip(words or (), values, strict=True))
+            step = Step(link.role, function if at >= 0 else name, at, own, keywords)
+            step.caller = caller
+            steps.append(step)
+        return steps
 
     # -- the sites
 
-    def _opener(self, link: Link, last: bool) -> Variant:
-        caller, as_call, split = Caller(link.site.info), _as_call(link.site), _splitter(link)
+    def _opener(self, link: Link, caller: Caller, last: bool) -> Variant:
+        as_call, split = _as_call(link.site), _splitter(link)
 
         def first(*args: Any, **keywords: Any) -> Any:
             started = perf_counter()
@@ -109,8 +136,8 @@ class Chain:
 
         return first
 
-    def _follower(self, link: Link, last: bool) -> Variant:
-        caller, as_call, split = Caller(link.site.info), _as_call(link.site), _splitter(link)
+    def _follower(self, link: Link, caller: Caller, last: bool) -> Variant:
+        as_call, split = _as_call(link.site), _splitter(link)
         at = link.places[0]
         place = 0 if at < 0 else at + (link.site.kind == CALL)
 
@@ -130,14 +157,18 @@ class Chain:
         pending, harmless = self._pending, self._effects.harmless
 
         def passing(*args: Any, **keywords: Any) -> Any:
-            if pending.deferred and not harmless(kind, args, keywords):
+            if (pending.deferred or self._is_fast_under_way()) and not harmless(kind, args, keywords):
                 self._settle_all(_shown(args[0] if kind == CALL else site.function), _getframe(1).f_globals)
             return caller.in_module(_getframe(1).f_globals)(*as_call(args, keywords))
 
         return passing
 
+    def _is_fast_under_way(self) -> bool:
+        return self._lane is not None and bool(self._lane.waiting())
+
     def _settle_all(self, what: str, space: dict[str, Any]) -> None:
         waiting = [deferred for ref in self._pending.deferred if (deferred := ref()) is not None]
+        waiting += self._lane.waiting() if self._lane is not None else []
         self._pending.deferred = []
         for deferred in waiting:
             self.trial.decline(f"{what} runs in between")
@@ -173,6 +204,8 @@ class Chain:
                 standin.deferred.spent += perf_counter() - started
                 return self._finish(standin.deferred, _getframe(2).f_globals) if last else standin
             self._leave_express(standin, _getframe(2).f_globals)
+        elif type(standin.deferred) is _FastRun and not standin.deferred.done:
+            self._leave_express(standin, _getframe(2).f_globals)
         deferred: Deferred = standin.deferred
         if not deferred.done:
             written = attempt(deferred.add, step)
@@ -187,7 +220,7 @@ class Chain:
 
     def _leave_express(self, standin: StandIn, space: dict[str, Any]) -> None:
         """Takes a call that is not as the last ones back to the careful way, with its steps so far."""
-        run: ExpressRun = standin.deferred
+        run: Any = standin.deferred
         careful = opening(run.source, SMALLEST, self._known)
         if isinstance(careful, StandIn):
             for step in run.steps:
@@ -195,6 +228,8 @@ class Chain:
                     break
             else:
                 standin.deferred = careful.deferred
+                if type(run) is _FastRun:
+                    run.end()
                 self._pending.deferred.append(weakref.ref(careful.deferred))
                 return
         run.settle(space)
@@ -212,9 +247,16 @@ class Chain:
             self._did_not_work(result)
             return deferred.settle(space)
         if type(deferred) is Deferred:
-            self._learn(deferred)
+            attempt(self._learn, deferred, result)
         if not self.trial.due():
             return result
+        return self._compared(deferred, result, variant_seconds, space)
+
+    def _checked(self, run: Any, result: Any) -> Any:
+        """What the program gets where the result of the fast lane is due to be checked."""
+        return self._compared(run, result, run.spent, _getframe(1).f_globals)
+
+    def _compared(self, deferred: Any, result: Any, variant_seconds: float, space: dict[str, Any]) -> Any:
         started = perf_counter()
         original = deferred.settle(space)
         original_seconds = perf_counter() - started
@@ -229,10 +271,18 @@ class Chain:
         if isinstance(result, Failed) and not result.expected:
             self.trial.stop(f"it failed ({result.reason})")
 
-    def _learn(self, deferred: Deferred) -> None:
+    def _learn(self, deferred: Deferred, result: Any) -> None:
         """Opens the express lane for calls like this one, or teaches it another shape of the input."""
-        if self._express is None or not self._express.learn(deferred):
-            self._express = Express.of(deferred)
+        express = self._express
+        if express is None or not express.learn(deferred):
+            express = self._express = Express.of(deferred)
+            if express is not None and self._lane is not None:
+                fast.opened(self._lane, [link.name for link in self.links], express, deferred)
+        if express is not None and express.fast is not None:
+            known = deferred.last
+            kernel = self._kernels(deferred.view, known.rows, known.table, elements(result))
+            if not isinstance(kernel, No):
+                fast.taught(self._lane, express, deferred, kernel, result)
 
     def _compute(self, deferred: Deferred | ExpressRun) -> Any:
         if type(deferred) is Deferred:
@@ -240,13 +290,21 @@ class Chain:
         known = deferred.finished()
         table, rows = known.table, known.rows
         result = deferred.layout.make(table.dtype)
-        out = as_array(result)
+        out = elements(result)
         view = deferred.view
         kernel = self._kernels(view, rows, table, out)
         if isinstance(kernel, No):
             return kernel
         kernel.apply(view, table, rows, out)
         return result
+
+
+_FastRun: Any = fast.native.Run if fast.native is not None else None
+
+
+def _replay(run: Any, space: dict[str, Any] | None) -> Any:
+    """The value of a run on the fast lane when its steps run as written."""
+    return replayed(run.source, run.steps, space)
 
 
 def _own(function: Any) -> Any:

@@ -7,11 +7,10 @@ microseconds or minutes.  With the times themselves as reward the constant would
 from __future__ import annotations
 
 import math
-import statistics
 from collections import deque
 from collections.abc import Hashable
 
-from codedag.migrate.trial import SLOWER
+from codedag.migrate.trial import SLOWER, median
 
 ORIGINAL = 0
 CURIOSITY = 0.2  # 1.4, the usual constant, loses 15 % of the time on trials; this one 1.6 % (row 110 of the seed)
@@ -38,7 +37,7 @@ class Timings:
         if self.count == 2:
             self.latest.clear()
         self.latest.append(value)
-        self.middle = statistics.median(self.latest)
+        self.middle = median(self.latest)
 
 
 class Ballot:
@@ -114,7 +113,7 @@ class Ballot:
         self._fresh = [*self._fresh, seconds] if doubted else []
         if len(self._fresh) < ENOUGH:
             return
-        middle = statistics.median(self._fresh)
+        middle = median(self._fresh)
         for at in doubted:
             if middle / self.timings[at].middle < SLOWER:
                 self._close(at, middle / self.timings[at].middle)
@@ -172,7 +171,7 @@ class Choice:
         hopeful = len(ratios) < MIXED and any(one.middle >= SLOWER for one in young)
         if hopeful or len(ratios) + ENOUGH * len(closed) < ENOUGH:
             return ""
-        gain = statistics.median([*closed, *ratios])
+        gain = median([*closed, *ratios])
         calls = sum(one.timings[at].count for one in mine)
         lost = len(closed) == len(mine) or gain < SLOWER
         return f"not faster here: {gain:.2f}x over {calls} interleaved calls" if lost else ""
@@ -181,4 +180,4 @@ class Choice:
         """The middle gain over the classes of calls that use a substitute, or of those that did; 0 if unknown."""
         known = [one for one in self.ballots.values() if one.timings[at].count and one.timings[ORIGINAL].count]
         used = [one for one in known if at not in one.closed] or known
-        return statistics.median(one.gain(at) for one in used) if used else 0.0
+        return median(one.gain(at) for one in used) if used else 0.0

@@ -24,6 +24,9 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     unverified: int = 0
     evidence: str = ""
+    sent_nbytes: int = 0  # to a device
+    fetched_nbytes: int = 0  # back from it
+    resident: int = 0  # inputs that were on the device already
 
     @classmethod
     def of(cls, counts: Counts) -> Counted:
@@ -60,7 +63,9 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
         return {**found, "declined": dict(Counter(self.declined).most_common())}
 
 
-_NUMBERS = ("calls", "fast", "checked", "mismatches", "unverified")
+_NUMBERS = (
+    "calls", "fast", "checked", "mismatches", "unverified", "sent_nbytes", "fetched_nbytes", "resident",
+)  # fmt: skip
 
 
 def summed(parts: Iterable[Mapping[str, Counted]]) -> dict[str, Counted]:

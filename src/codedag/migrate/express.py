@@ -52,7 +52,7 @@ class Spec:
             if fact is _FLOAT:
                 if type(parameter) is not float:
                     return False
-            elif type(fact) is _ArrayFact:
+            elif type(fact) is ArrayFact:
                 if not fact.holds(parameter):
                     return False
             elif not _same_plain(parameter, fact):
@@ -60,15 +60,20 @@ class Spec:
         return True
 
 
+def is_any_float(fact: Any) -> bool:
+    """Whether a parameter may be any Python float."""
+    return fact is _FLOAT
+
+
 def _fact(value: Any) -> Any:
     if type(value) is float:
         return _FLOAT
     if isinstance(value, sys.modules["numpy"].ndarray):
-        return _ArrayFact(type(value), value.shape, value.dtype)
+        return ArrayFact(type(value), value.shape, value.dtype)
     return value
 
 
-class _ArrayFact(NamedTuple):
+class ArrayFact(NamedTuple):
     """What must stay the same of an array parameter; its contents may change."""
 
     kind: Any
@@ -110,7 +115,7 @@ def _has_express(step: Step) -> bool:
 class Express:
     """What all calls of a chain have had in common so far."""
 
-    __slots__ = ("_axes", "_entry", "_kind", "_layouts", "_probe", "_value_axis", "latest", "specs")
+    __slots__ = ("_axes", "_entry", "_kind", "_layouts", "_probe", "_value_axis", "fast", "latest", "specs")
 
     def __init__(self, deferred: Deferred, knowns: list[Known]) -> None:
         self.specs = tuple(Spec(s, a, b) for s, a, b in zip(deferred.steps, knowns, knowns[1:], strict=False))
@@ -120,6 +125,7 @@ class Express:
         self._probe = _wide_probe(deferred.root.value, deferred.value_axis, _grown_axis(knowns))
         self._layouts: dict[tuple[Any, ...], Layout] = {}
         self.latest: tuple[Any, Known] = (None, knowns[-1])
+        self.fast: tuple[Any, ...] | None = None  # what the fast lane was opened with
 
     @classmethod
     def of(cls, deferred: Deferred) -> Express | None:
@@ -155,7 +161,7 @@ class Express:
         if type(source) is not self._kind:
             return None
         known = self._layouts.get(_strides_key(source))
-        if known is None or not _is_uint8(source) or not _nothing_raises():
+        if known is None or not _is_uint8(source) or not nothing_raises():
             return None
         torch = sys.modules.get("torch")
         if torch is not None and (torch_is_watched() or torch.get_default_dtype() is not self._entry[3]):
@@ -190,6 +196,11 @@ class Express:
         known = Known((), value, False)
         finish(known, self._axes, self._value_axis)
         return known
+
+    @property
+    def default_dtype(self) -> Any:
+        """The default dtype of torch when this was learned."""
+        return self._entry[3]
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -283,7 +294,7 @@ def _uint8() -> Any:
     return sys.modules["numpy"].dtype("u1")
 
 
-def _nothing_raises() -> bool:
+def nothing_raises() -> bool:
     """Whether a floating-point warning stays a warning: neither numpy nor the filters make it an exception."""
     states = sys.modules["numpy"].geterr().values()
     if "raise" in states or "call" in states:

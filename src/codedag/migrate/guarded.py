@@ -60,11 +60,13 @@ class Guarded:
         self,
         *substitutions: Substitution,
         mode: Mode | None = None,
-        contexts: Contexts[bool] | None = None,
+        contexts: Contexts[str] | None = None,
         demote: bool = True,
     ) -> None:
         self.mode = mode or Mode()
         self.contexts = None if contexts is None or contexts.everywhere else contexts
+        self._everywhere = "" if contexts is None else contexts.best(()) or ""  # the unit, where the place is all one
+        self.moved = [0, 0, 0]  # bytes to a device, bytes back, and inputs that were there already
         self.declined: Counter[str] = Counter()
         self.choice = Choice(len(substitutions))
         self.arms = [Arm(one, self._trial(one)) for one in substitutions]
@@ -97,10 +99,34 @@ class Guarded:
 
     def _answer(self, frame: FrameType | None, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         started = perf_counter()
-        if frame is not None and self.contexts is not None and not self.contexts.of(frame):
+        unit = self.place_of(frame)
+        if frame is not None and self.contexts is not None and not unit:
             if len(self._outside) < REASONS and self.contexts.never_from(frame.f_code):
                 self._outside[id(frame.f_code)] = frame.f_code
             return self._decline(ELSEWHERE)
+        if not self._moves:
+            return self._decide(args, keywords, started)
+        from codedag.backends.on_device import tally, using  # only here: it needs numpy
+
+        before = tally.now()
+        with using(unit):
+            answer = self._decide(args, keywords, started)
+        self.moved = [old + b - a for old, a, b in zip(self.moved, before, tally.now(), strict=True)]
+        return answer
+
+    @property
+    def _moves(self) -> bool:
+        """Whether one of the substitutes runs on a device of torch, which must be told on which one."""
+        return any(arm.substitution.stays for arm in self.arms)
+
+    def place_of(self, frame: FrameType | None) -> str:
+        """The unit on which the plan wants a call made from this frame, or empty."""
+        if self.contexts is None:
+            return self._everywhere
+        return self.contexts.of(frame) or ""
+
+    def _decide(self, args: tuple[Any, ...], keywords: dict[str, Any], started: float) -> Any:
+        """A substitute's result; or that the original must run."""
         ballot = self.choice.ballot(shape_class(args, keywords))
         taking = self._taking(ballot, args, keywords)
         if not taking:

@@ -31,14 +31,14 @@ def space(module: Any) -> dict[str, Any] | None:
 class Owners:
     """Who owns the containers that were found: modules and classes by their dicts, functions by their defaults."""
 
-    def __init__(self, objects: list[Any], found: list[Any]) -> None:
+    def __init__(self, more: list[Any], found: list[Any]) -> None:
         modules = ((name, space(module)) for name, module in list(sys.modules.items()))
         self.modules = {id(names): name for name, names in modules if names is not None}
         self.of: dict[int, Any] = {}
         self.keyed: set[int] = set()
         asked = tuple(one for one in found if issubclass(type(one), _CONTAINERS) and id(one) not in self.modules)
         self._asked = set(map(id, asked))
-        for owner in stand_module.native.holders(objects, asked, False) if asked else ():
+        for owner in stand_module.native.holders(more, asked, False) if asked else ():
             self._add(owner)
 
     def _add(self, owner: Any) -> None:
@@ -83,14 +83,14 @@ class Sweep:
 
     def run(self, remember: Iterable[int] = ()) -> Sweep:
         """Itself, after the pass; which of the given identities are alive is noted on the way."""
-        objects = gc.get_objects()
+        more: list[Any] = []  # beside all that the collector lists; that list itself is nothing to hold on to
         if gc.get_freeze_count():  # what the program froze is not listed; its modules are known all the same
-            objects.extend(filter(None, map(space, list(sys.modules.values()))))
+            more.extend(filter(None, map(space, list(sys.modules.values()))))
         wanted = set(remember)
-        self.alive = {id(one): one for one in objects if id(one) in wanted} if wanted else {}
-        found = stand_module.native.holders(objects, self._stands, self.to_stand)
-        self._owners = Owners(objects, found)
-        del objects
+        alive = [*stand_module.native.alive(wanted), *more] if wanted else []
+        self.alive = {id(one): one for one in alive if id(one) in wanted}
+        found = stand_module.native.holders(more, self._stands, self.to_stand)
+        self._owners = Owners(more, found)
         for holder in found:
             if not self._ours(holder):
                 self._visit(holder)

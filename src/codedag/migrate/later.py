@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.abc
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,7 +13,7 @@ from codedag.migrate import stands
 from codedag.migrate.guard import Failed, attempt
 
 
-class Watch(importlib.abc.MetaPathFinder):
+class Watch:
     """Finds what the other finders find; the loader of that module tells us once it has run it."""
 
     def __init__(self, tell: Callable[[Any], None]) -> None:

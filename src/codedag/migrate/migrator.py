@@ -12,14 +12,17 @@ from typing import Any
 
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find
 from codedag.backends.supported import reasons_against
-from codedag.devices.present import present
+from codedag.devices.present import bring, is_accelerator, present
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import loopback, workers
 from codedag.migrate.contexts import Contexts
 from codedag.migrate.counted import Counted, summed
-from codedag.migrate.guarded import Guarded
+from codedag.migrate.guard import attempt
+from codedag.migrate.guarded import Arm, Guarded
 from codedag.migrate.modes import Mode, mode_of
+from codedag.migrate.passages import Passages
 from codedag.migrate.patches import Patch, Patches
+from codedag.migrate.trial import Trial
 from codedag.migrate.usable import may_run
 from codedag.migrate.wishes import ORIGINAL, Wish, Wishes
 
@@ -62,6 +65,7 @@ class Migrator:
         self.outcome = Outcome()
         self.elsewhere: dict[str, Counted] = {}  # what other processes counted
         self._last: dict[str, Counted] = {}
+        self.passages = Passages(self)
         self._early: set[Wish] = set()  # for units whose library was not loaded when the plan was applied
 
     def __enter__(self) -> Migrator:
@@ -89,14 +93,14 @@ class Migrator:
         self.patches = patches
         _holding.update({patch.source: self for patch in prepared})
         self._note_results()
+        attempt(self.passages.attach)
         workers.join(self)
         return self.outcome.counts()
 
     def _groups(self) -> dict[str, list[Wish]]:
         groups: dict[str, list[Wish]] = {}
         for wish in self.wishes.wanted:
-            found = find(wish.function)
-            groups.setdefault(found[0].source if found else wish.function, []).append(wish)
+            groups.setdefault(self.source_of(wish), []).append(wish)
         return groups
 
     def _prepare(self, group: list[Wish]) -> Patch | None:
@@ -113,12 +117,37 @@ class Migrator:
         guarded = Guarded(
             *chosen,
             mode=self.mode,
-            contexts=Contexts({context: not isinstance(verdict, No) for context, verdict in wanted.items()}),
+            contexts=Contexts({wish.context: _unit(wish, wanted[wish.context]) for wish in group}),
             demote=self.demote and chosen[0].pu != loopback.PU,
         )
         patch = Patch(source, guarded)
         patch.ready = partial(self._ready, patch, guarded)
         return patch
+
+    def source_of(self, wish: Wish) -> str:
+        """The name by which the registry knows the function of a wish."""
+        found = find(wish.function)
+        return found[0].source if found else wish.function
+
+    def why_not(self, wish: Wish) -> str:
+        """Why a wish was not granted, as far as can be told now; empty if it could be."""
+        verdict = _wanted(wish)
+        return verdict.reason if isinstance(verdict, No) else ""
+
+    def trials(self) -> dict[str, Trial]:
+        """What the calls that were replaced one by one have shown in this process, by function."""
+        patches = self.patches.patches if self.patches is not None else ()
+        return {patch.source: _joined_trial(patch) for patch in patches if patch.guarded is not None}
+
+    def arms(self) -> dict[str, list[Arm]]:
+        """The substitutes that may run, by function."""
+        patches = self.patches.applied if self.patches is not None else ()
+        return {p.source: [a for a in p.guarded.arms if a.trial.calls] for p in patches if p.guarded is not None}
+
+    def guarded_of(self, function: Any) -> Guarded | None:
+        """The substitutes of a library's function that this plan has replaced, or None."""
+        applied = self.patches.applied if self.patches is not None else ()
+        return next((patch.guarded for patch in applied if patch.original is function), None)
 
     def patch_of(self, function: str) -> Patch | None:
         """The patch of one function of the plan, or None if it has no substitute here."""
@@ -147,7 +176,13 @@ class Migrator:
             here = present(wish.pu) if mine else Yes
             if isinstance(here, No):
                 return here
-        return may_run(substitution, self.allow)
+        if not substitution.stays:
+            return may_run(substitution, self.allow)
+        from codedag.backends.on_device import using  # it needs numpy, which the function's library has loaded
+
+        units = [w.pu for w in self.wishes.wanted if substitution in find(w.function) and _runs_on(substitution, w.pu)]
+        with using(units[0] if units else ""):  # a proof holds for the device on which it was made
+            return may_run(substitution, self.allow)
 
     def _note_results(self) -> None:
         assert self.patches is not None
@@ -163,6 +198,7 @@ class Migrator:
         if self.patches is None:
             return 0
         workers.leave(self)
+        attempt(self.passages.give_back)
         self._last = self.counted()
         patches, self.patches = self.patches, None
         for patch in patches.patches:
@@ -175,7 +211,8 @@ class Migrator:
         """What this process counted, by function."""
         if self.patches is None:
             return self._last
-        return {patch.source: Counted.of(patch.counts()) for patch in self.patches.patches}
+        patched = {patch.source: Counted.of(patch.counts()) for patch in self.patches.patches}
+        return summed([patched, self.passages.counted()])
 
     def counted(self) -> dict[str, Counted]:
         """What this process and those that it started counted, by function."""
@@ -217,8 +254,11 @@ def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
     """The registered substitutions that a wish can mean, or why there are none."""
     if wish.variant.partition(",")[0] == ORIGINAL:  # also "original, reused buffers"
         return No("the plan leaves it as it is")
+    if wish.function.startswith("operator."):
+        return No("an operator has no function to replace: `codedag run --plan` replaces it at its place")
     known = find(wish.function)
-    here = Yes if wish.pu == loopback.PU else present(wish.pu)
+    loaded = bring if wish.variant else present  # a plan that names what runs there gets its library
+    here = Yes if wish.pu == loopback.PU else loaded(wish.pu)
     if isinstance(here, No) and not (known and _is_early(wish)):
         return here
     if not known:
@@ -226,6 +266,8 @@ def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
     if wish.pu == loopback.PU:
         return (loopback.loopback(known[0].source),)
     fitting = tuple(one for one in known if _runs_on(one, wish.pu) and wish.variant in ("", one.into, one.name))
+    own = tuple(one for one in fitting if one.pu in (wish.pu, wish.pu.partition(":")[0]))
+    fitting = own or fitting  # what names the unit itself comes before what torch runs anywhere
     variant = f" as {wish.variant}" if wish.variant else ""
     if not fitting and isinstance(here, No):
         return here
@@ -238,14 +280,32 @@ def _is_early(wish: Wish) -> bool:
     return isinstance(here, No) and here.reason.endswith(UNUSED)
 
 
+def _unit(wish: Wish, verdict: tuple[Substitution, ...] | No) -> str:
+    return "" if isinstance(verdict, No) else wish.pu
+
+
 def _runs_on(substitution: Substitution, pu: str) -> bool:
-    return pu == substitution.pu or pu.partition(":")[0] == substitution.pu != "cpu"
+    """Whether a substitution is for a unit; those that torch runs anywhere are for each of its accelerators."""
+    family = pu.partition(":")[0]
+    return pu == substitution.pu or family == substitution.pu != "cpu" or (substitution.stays and is_accelerator(pu))
 
 
 def _together(found: Iterable[tuple[Substitution, ...] | No]) -> list[Substitution]:
     """All substitutions that any of the contexts can use, each once."""
     every = [one for some in found if not isinstance(some, No) for one in some]
     return list({one.name: one for one in every}.values())
+
+
+def _joined_trial(patch: Patch) -> Trial:
+    """One trial for all substitutes of a function."""
+    made, counts = Trial(patch.source, patient=True), patch.counts()
+    made.calls, made.checked = counts.fast + counts.checked, counts.checked
+    made.mismatches, made.unverified = counts.mismatches, counts.unverified
+    made.active, made.reason, made.evidence = counts.active, counts.reason, counts.evidence
+    made.declined.update(counts.declined)
+    arms = patch.guarded.arms if patch.guarded is not None else ()
+    made.pairs = [pair for arm in arms for pair in arm.trial.pairs]
+    return made
 
 
 def _joined(reasons: Iterable[str]) -> str:

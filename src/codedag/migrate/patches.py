@@ -45,6 +45,9 @@ class Counts:
     reason: str = ""  # why it is no longer in use
     unverified: int = 0  # results that were used unchecked before a difference was found
     evidence: str = ""  # the call whose result differed
+    sent_nbytes: int = 0  # to a device
+    fetched_nbytes: int = 0  # back from it
+    resident: int = 0  # inputs that were on the device already
 
 
 class Patch:
@@ -111,6 +114,7 @@ class Patch:
         return Counts(
             layer.calls, layer.fast, guarded.checked, declined, guarded.mismatches, guarded.gain(), guarded.active,
             guarded.reason, sum(t.unverified for t in trials), "; ".join(t.evidence for t in trials if t.evidence),
+            *guarded.moved,
         )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from codedag.migrate.caller import Caller
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.memory import Memory
 from codedag.migrate.standin import Method, StandIn
+from codedag.migrate.stands import behind
 from codedag.migrate.trial import Trial
 
 LEARN = 16  # calls that only show how far the prefix reaches
@@ -172,6 +173,7 @@ class Prefix:
     # -- running as written
 
     def _key(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        function = behind(function)  # a patch of ours comes and goes, and reads what the function behind it reads
         known = known_call(function, args, keywords)
         if not isinstance(known, Known) or known.effect is not Effect.READS or not known.files:
             self.trial.decline("it is not known to read only the files that it is given")
@@ -186,7 +188,7 @@ class Prefix:
         """Shortens the prefix to what always happens in the same way."""
         if number >= self.length:
             return
-        link, part = self.links[number], None
+        link, part, function = self.links[number], None, behind(function)
         is_call = link.site.kind == CALL
         known = known_call(function, rest, keywords) if is_call else known_operator(function.__name__, rest)
         lazy = isinstance(known, Known) and known.effect is Effect.WRITES and known.writes == ("self",) and link.at < 0
@@ -270,7 +272,7 @@ def _taken(link: Link, function: Any, rest: tuple[Any, ...]) -> Any:
 
 def _part(link: Link, function: Any, rest: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """What a call is beside the value that it takes, if that can be compared; else None."""
-    what = (getattr(function, "__name__", None) or getattr(function, "name", None)) if link.at < 0 else function
+    what = (getattr(function, "__name__", None) or getattr(function, "name", None)) if link.at < 0 else behind(function)
     others = rest if link.at < 0 else (*rest[: link.at], *rest[link.at + 1 :])
     if what is None or not all(map(_is_plain, (*others, *keywords.values()))):
         return None

@@ -50,7 +50,11 @@ class Substitute:
         return {self.site.info.index: self._variant}
 
     def _variant(self, function: Any, /, *args: Any, **keywords: Any) -> Any:
-        call = self._caller.in_module(_getframe(1).f_globals)
+        return self.called(_getframe(1).f_globals, function, args, keywords)
+
+    def called(self, space: dict[str, Any], function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """The result of a call from a module with these globals."""
+        call = self._caller.in_module(space)
         plain, values = (function, args) if self._is_it(function) else unbound(function, args)
         if not self._takes(plain, values, keywords):
             return call(function, args, keywords)
@@ -60,6 +64,8 @@ class Substitute:
         if isinstance(result, Failed):
             self.trial.failed(result.reason)
             return call(plain, values, keywords)
+        if due and self.substitution.part_check is not None:
+            return self._checked_in_part(result, perf_counter() - started, call, plain, values, keywords)
         if due or attempt(self._suspicious, result, values, keywords):
             return self._checked(result, perf_counter() - started, call, plain, values, keywords)
         return result
@@ -82,6 +88,16 @@ class Substitute:
             return True
         self.trial.decline(getattr(verdict, "reason", "the guard failed"))
         return False
+
+    def _checked_in_part(
+        self, result: Any, seconds: float, call: Call, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Any:
+        """The substitute's result, if the original gives the same for a part of it; else the original's."""
+        assert self.substitution.part_check is not None
+        found = attempt(self.substitution.part_check, args, keywords, result)
+        verdict, original_seconds = (No(found.reason), 0.0) if isinstance(found, Failed) else found
+        self.trial.record(original_seconds, seconds, verdict, in_part=True)
+        return result if verdict else call(function, args, keywords)
 
     def _checked(
         self, result: Any, seconds: float, call: Call, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]

@@ -7,6 +7,7 @@ was built before is followed as long as the parameters are the same.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import sys
 from collections.abc import Callable
@@ -153,6 +154,18 @@ def check_zeros(before: Any, bounds: tuple[Any, ...]) -> None:
 def as_array(value: Any) -> Array:
     """The elements of an array or tensor as a numpy array."""
     return value if type(value) is sys.modules["numpy"].ndarray else value.numpy()
+
+
+def elements(value: Any) -> Array:
+    """The elements of an array or tensor of ours, to be written; torch does not note that numpy sees its memory."""
+    numpy = sys.modules["numpy"]
+    if type(value) is numpy.ndarray:
+        return value
+    dtype = numpy.dtype(str(value.dtype).removeprefix("torch."))
+    last = sum((extent - 1) * stride for extent, stride in zip(value.shape, value.stride(), strict=True))
+    memory = (ctypes.c_char * ((last + 1) * dtype.itemsize)).from_address(value.data_ptr())
+    strides = [stride * dtype.itemsize for stride in value.stride()]
+    return numpy.ndarray(tuple(value.shape), dtype, memory, 0, strides)
 
 
 def finish(known: Known, axes: tuple[int, ...], value_axis: int) -> None:

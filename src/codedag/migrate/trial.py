@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
-import statistics
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from codedag.ir.verdict import No, Verdict
@@ -20,6 +20,26 @@ NOISY = 3 * FIRST  # timings after which a gain that does not show has not been 
 FAILURES = 3  # exceptions of its own after which a change is taken back
 
 
+def median(values: Iterable[float]) -> float:
+    """The middle one of some values, or the mean of the two in the middle; `statistics` takes long to load."""
+    found = sorted(values)
+    return (found[(len(found) - 1) // 2] + found[len(found) // 2]) / 2
+
+
+def _bounded(values: Iterable[float]) -> tuple[float, float, float]:
+    """The mean of the middle half of some values, and the ones between which the median of all such values lies.
+
+    A call that was interrupted is as long as a hundred others, so extremes do not count.  The bounds are those of the
+    sign test, which knows nothing about how times are distributed; they leave out about one case in twenty.
+    """
+    found = sorted(values)
+    half = found[len(found) // 4 : len(found) - len(found) // 4]
+    away = 0.98 * math.sqrt(len(found))
+    low, high = int(len(found) / 2 - away), math.ceil(len(found) / 2 + away)
+    middle = sum(half) / len(half)
+    return middle, min(found[max(low, 0)], middle), max(found[min(high, len(found)) - 1], middle)
+
+
 @dataclass(slots=True)
 class Trial:
     """Counts, timings and verdict of one change while the program runs."""
@@ -30,6 +50,7 @@ class Trial:
     patient: bool = False  # whether somebody else decides about its speed
     calls: int = 0
     checked: int = 0
+    in_part: int = 0  # of these, compared on a part of the call only: their result was the change's own
     mismatches: int = 0
     failures: int = 0
     unverified: int = 0  # results that were used unchecked before the first difference was found
@@ -38,6 +59,7 @@ class Trial:
     reason: str = ""
     declined: Counter[str] = field(default_factory=Counter)
     pairs: list[tuple[float, float]] = field(default_factory=list)  # seconds of original and of variant, same call
+    seconds: float = 0.0  # that the change took for all that was not checked, where somebody has measured it
     on_stop: Callable[[], None] | None = None  # told once, when the change is taken back
     _due: int = 0
     _random: random.Random = field(default_factory=lambda: random.Random(0))
@@ -83,9 +105,12 @@ class Trial:
         """The calls whose result was the change's own and was not compared."""
         return max(self.calls - self.checked - self.failures, 0)
 
-    def record(self, original_seconds: float, variant_seconds: float, verdict: Verdict) -> None:
+    def record(
+        self, original_seconds: float, variant_seconds: float, verdict: Verdict, *, in_part: bool = False
+    ) -> None:
         """Takes in one checked call; a difference or a lasting lack of gain ends the trial."""
         self.checked += 1
+        self.in_part += in_part
         if isinstance(verdict, No):
             self.mismatches += 1
             self.unverified = self.unverified or self.served()
@@ -120,20 +145,26 @@ class Trial:
 
     def renew(self) -> None:
         """Counts from 0 again, in a forked process: its own first calls are all checked."""
+        self.in_part = 0
         self.calls = self.checked = self.mismatches = self.failures = self.unverified = self._due = self._futile = 0
         self.declined, self.pairs = Counter(), []
 
     def gain(self) -> float:
         """Median of original time over variant time; the first call, which pays for warming up, does not count."""
         ratios = [a / b for a, b in (self.pairs[1:] or self.pairs) if b > 0]
-        return statistics.median(ratios) if ratios else 0.0
+        return median(ratios) if ratios else 0.0
 
-    def saved_seconds(self) -> tuple[float, float, float]:
-        """Seconds saved per call: median, and the quarter points around it."""
-        saved = sorted(a - b for a, b in (self.pairs[1:] or self.pairs))
-        if not saved:
+    def saved(self, calls: float) -> tuple[float, float, float]:
+        """Seconds that were saved in so many unchecked calls: the likeliest, and bounds that leave out one in twenty.
+
+        Where the time of these calls is known, by how often that is what the original took; else per call.
+        """
+        pairs = self.pairs[1:] or self.pairs
+        if not pairs:
             return 0.0, 0.0, 0.0
-        if len(saved) < 4:
-            return statistics.median(saved), saved[0], saved[-1]
-        low, middle, high = statistics.quantiles(saved, n=4)
+        if self.seconds > 0:
+            ratios = _bounded([a / b for a, b in pairs if b > 0] or [1.0])
+            middle, low, high = (self.seconds * (each - 1) for each in ratios)
+        else:
+            middle, low, high = (calls * each for each in _bounded([a - b for a, b in pairs]))
         return middle, low, high

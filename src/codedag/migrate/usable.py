@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from codedag.backends.requirements import parse
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate.guard import Failed, attempt
 
+Prove = Callable[[Substitution], Verdict]
 # Libraries that are imported under another name than they are installed by.
 _IMPORTED_AS = {"pillow": "PIL", "scikit-image": "skimage", "scikit-learn": "sklearn", "onnxruntime-gpu": "onnxruntime"}
 
@@ -31,10 +32,12 @@ def library_of(requirement: str) -> str:
     return "cv2" if name.startswith("opencv-") else _IMPORTED_AS.get(name.lower(), name.replace("-", "_"))
 
 
-def may_run(substitution: Substitution, allow: Collection[Equivalence] = (EXACT,)) -> Verdict:
+def may_run(
+    substitution: Substitution, allow: Collection[Equivalence] = (EXACT,), prove: Prove = proven_here
+) -> Verdict:
     """Yes if its class is allowed, its libraries fit and are in use, and it is proven on this machine.
 
-    What costs least is asked first: this may be asked at every import.
+    What costs least is asked first: this may be asked at every import.  `prove` answers the last question.
     """
     if substitution.equivalence not in allow:
         return No(f"{substitution.name} is {substitution.equivalence.value}, which this plan does not allow")
@@ -42,7 +45,7 @@ def may_run(substitution: Substitution, allow: Collection[Equivalence] = (EXACT,
         verdict = question(substitution)
         if not verdict:
             return verdict
-    proven = attempt(proven_here, substitution)
+    proven = attempt(prove, substitution)
     return No(proven.reason) if isinstance(proven, Failed) else proven
 
 

@@ -61,6 +61,15 @@ def wishes_of(plan: Any, default_device: str | None = None) -> Wishes:
     )
 
 
+def is_migration_plan(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a plan in the guides' format; raises if it cannot be read."""
+    if not Path(path).is_file():
+        return False
+    with reading(Path(path)):
+        content = decode(Path(path).read_bytes(), _ANY)
+    return isinstance(content, dict) and content.get("format") != "codedag/plan" and "context_device_map" in content
+
+
 def _of_file(path: Path, default_device: str | None) -> Wishes:
     if path.is_dir():
         return _of_plan(RunDirectory(path).plan)
@@ -70,7 +79,7 @@ def _of_file(path: Path, default_device: str | None) -> Wishes:
         content = decode(path.read_bytes(), _ANY)
         if not isinstance(content, dict):
             raise Unreadable("is not a JSON object", hint=NOT_OURS)
-    if content.get("format") == "codedag/plan" or "context_device_map" not in content:
+    if not is_migration_plan(path):
         return _of_plan(load(path, "plan"))
     try:
         return _of_mapping(content, default_device)
@@ -83,6 +92,10 @@ def _of_plan(plan: Plan) -> Wishes:
     wanted = {(p.name, p.context): Wish(p.name, p.context, p.pu, p.variant) for p in plan.placement}
     notes = []
     for move in plan.moves:
+        if move.kind == "place":  # a chain of calls on one unit
+            keys = [(name, f"{move.function}/{name}" if move.function else name) for name in move.chain]
+            wanted.update({key: Wish(*key, move.variant) for key in keys})
+            continue
         if move.kind != "substitute" or not move.chain:
             notes.append(f"{move.kind} {move.file}:{move.line}: only `codedag run --plan` can do this")
             for op in move.ops:

@@ -14,6 +14,7 @@ from typing import IO, Any
 
 # Waiting threads that spin take the cores away from the other PUs' processes, which are measured in turn.
 _PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "GOMP_SPINCOUNT": "0"}
+LOADING_SECONDS = 120.0  # for the library of the PU: a first import of torch from a cold disk takes 20
 
 
 class Ended(Exception):  # noqa: N818 - reads as what happened
@@ -63,6 +64,7 @@ class PuProcess:
             cwd=self._directory,
             start_new_session=True,  # Ctrl-C is for the command, which then ends this process
         )
+        self._line(self._process, LOADING_SECONDS)
         return self._process
 
     def _line(self, process: subprocess.Popen[bytes], most_seconds: float) -> bytes:

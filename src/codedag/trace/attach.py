@@ -7,9 +7,9 @@ that was loaded twice has two code objects for one place.
 from __future__ import annotations
 
 import ast
-import gc
 import importlib.machinery
 import inspect
+import itertools
 import linecache
 import os
 import re
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from codedag.instrument.hook import _Loader
-from codedag.instrument.program import Program, codes_by_place, place_of
+from codedag.instrument.program import Program, codes_by_place, functions_by_file, place_of
 from codedag.instrument.sites import PASS
 
 Functions = list[types.FunctionType]
@@ -157,7 +157,7 @@ class Attachment:
 def _functions_by_file() -> dict[str, Functions]:
     """Every live function, by the file its code came from: one look at the heap for all files."""
     found: defaultdict[str, Functions] = defaultdict(list)
-    for function in [thing for thing in gc.get_objects() if type(thing) is types.FunctionType]:
+    for function in itertools.chain.from_iterable(functions_by_file().values()):
         # the bodies of modules and classes that are running are functions too, for Python itself
         if function.__code__.co_flags & inspect.CO_OPTIMIZED:
             found[function.__code__.co_filename].append(function)

@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from mmap import PAGESIZE
 
 # by name: a program may leave mocks on the modules
-from os import O_RDONLY, close, read
+from os import O_RDONLY, close, read, sysconf
 from os import open as open_descriptor
 from threading import enumerate as all_threads
 from threading import get_ident
@@ -85,7 +84,7 @@ def resident() -> int:
     except OSError:
         return 0
     try:
-        return int(read(file, 200).split()[1]) * PAGESIZE
+        return int(read(file, 200).split()[1]) * sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return 0
     finally:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.abc
 import os
 import runpy
 import sys
@@ -202,7 +201,7 @@ class Family:
         }  # fmt: skip
 
 
-class _Lookout(importlib.abc.MetaPathFinder):
+class _Lookout:
     """Finds nothing, but is asked at every import."""
 
     def __init__(self, look: Callable[[], None]) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codedag.ir import CostTable, Graph
 from codedag.trace import gather
 from codedag.trace.gathered import Gathered, context_of, shown_path
 from codedag.trace.names import Names
-from codedag.trace.spool import Spool
 from codedag.trace.templates import Template
+
+if TYPE_CHECKING:
+    from codedag.trace.spool import Spool
 
 __all__ = ["Recorder", "Template", "shown_path"]
 

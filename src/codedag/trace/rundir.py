@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import importlib.metadata
 import os
 import platform
 import re
@@ -19,6 +18,7 @@ from codedag.instrument.guard import Failed, after
 from codedag.instrument.launch import Target
 from codedag.ir import BadFile, CannotWrite, CodedagError, Events, Graph, RunInfo, data_dir, load, save
 from codedag.ir.costs import CostTable
+from codedag.ir.installed import version_of
 from codedag.ir.machine import Machine
 from codedag.ir.plan import Plan
 from codedag.ir.report import Report
@@ -46,6 +46,7 @@ class Keeper:
         if directory == "":
             raise CannotWrite("the name of the run directory is empty", hint=_ANOTHER)
         self.asked = directory is not None
+        self.has_page = True  # whether the report page is written too
         self.path = Path(directory).absolute() if directory is not None else _new_directory(target)
         self.notes: list[str] = []
         self.broken = ""
@@ -160,9 +161,7 @@ def loaded_versions() -> dict[str, str]:
     loaded = {name.partition(".")[0] for name in sys.modules}
     for package in _REPORTED:
         module = {"pillow": "PIL", "opencv-python-headless": "cv2", "opencv-python": "cv2"}.get(package, package)
-        if module in loaded:
-            try:
-                found[package] = importlib.metadata.version(package)
-            except importlib.metadata.PackageNotFoundError:
-                continue
+        version = version_of(package) if module in loaded else None
+        if version is not None:
+            found[package] = version
     return found

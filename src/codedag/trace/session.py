@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from os import getpid  # by name: a program may leave a mock on the module
@@ -45,8 +45,12 @@ def trace(
     max_depth: int = 0,
     memory: bool = False,
     samples: bool = False,
+    known: Callable[[Graph], Graph] = lambda graph: graph,
 ) -> Traced:
-    """Runs the program, records its graph and writes it; a forked child that runs to its end only keeps its records."""
+    """Runs the program, records its graph and writes it; a forked child that runs to its end only keeps its records.
+
+    `known` adds to the graph what is known of its operations without having seen it: their effects.
+    """
     keeper.begin()
     process = getpid()
     program = program or Program([target.root()])
@@ -65,7 +69,7 @@ def trace(
         keeper.notes.append("peak bytes were measured, which takes time: the times of this run are too long")
     if spool.failure:
         keeper.notes.append(f"inputs were not kept for `codedag profile`: {spool.failure}")
-    done = after(_concluded, keeper, family, around, target, ending)
+    done = after(_concluded, keeper, family, around, target, ending, known)
     return Traced(ending, failure=done.reason) if done.__class__ is Failed else done  # type: ignore[return-value]
 
 
@@ -86,7 +90,14 @@ def _forked(family: Family, around: ExitStack) -> None:
     around.close()
 
 
-def _concluded(keeper: Keeper, family: Family, around: ExitStack, target: Target, ending: Ending) -> Traced:
+def _concluded(
+    keeper: Keeper,
+    family: Family,
+    around: ExitStack,
+    target: Target,
+    ending: Ending,
+    known: Callable[[Graph], Graph],
+) -> Traced:
     """What is left to do once the program has ended; whatever fails is said, and the rest is done all the same."""
     site_module.native.stop()
     keeper.left("the import hook could not be taken away", after(around.close))
@@ -96,6 +107,10 @@ def _concluded(keeper: Keeper, family: Family, around: ExitStack, target: Target
     gathered = _joined(keeper, family)
     graph, costs, events = after(gathered.graph), after(gathered.costs), after(gathered.events, family.began, ended)
     keeper.left("the graph could not be made", graph)
+    if not isinstance(graph, Failed):
+        complete = after(known, graph)
+        keeper.left("the effects of operations could not be told", complete)
+        graph = graph if isinstance(complete, Failed) else complete
     keeper.left("what was not looked into could not be found", after(_left_out, keeper, family, target))
     keeper.left("the timeline could not be made", events)
     keeper.keep(*(made for made in (graph, costs, events) if not isinstance(made, Failed)))

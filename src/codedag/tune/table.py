@@ -71,6 +71,13 @@ class TableKernel:
             return False
         return self.engine != "c" or layout.channels in (0, self.spec.channels) or layout.size <= SMALL
 
+    def job(self, view: Array, row_step: tuple[int, ...], table: Array, out: Array) -> tuple[int, int, Layout] | None:
+        """Where the compiled kernel and its loops for such arrays are, and what keeps these alive; None for no C."""
+        layout, entry = self._fitting(view, row_step, table, out), getattr(self._apply, "entry", None)
+        if isinstance(layout, No) or not entry or not layout.size:
+            return None
+        return entry, layout.address, layout
+
     def _fitting(self, view: Array, row_step: tuple[int, ...], table: Array, out: Array) -> Layout | No:
         """The layout of the job, or why it would be wrong or unsafe to run it. Costs about a microsecond."""
         if not (isinstance(view, np.ndarray) and isinstance(table, np.ndarray) and isinstance(out, np.ndarray)):

@@ -26,4 +26,5 @@ def load_c(library: Path) -> Apply | No:
     def apply_c(layout: Layout, row_step: tuple[int, ...], view: Array, table: Array, out: Array) -> None:
         entry(address(view), address(table), address(out), layout.address)
 
+    apply_c.entry = ctypes.cast(entry, ctypes.c_void_p).value  # type: ignore[attr-defined]
     return apply_c

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from codedag.ir import Graph
+from codedag.view.text import time_text
 from codedag.view.units import Pair, Path, Unit, Units, rolled
 
 MOST_BOXES = 150
@@ -82,19 +83,21 @@ class Picture:
 
 def picture(graph: Graph, most: int = MOST_BOXES) -> Picture:
     """The boxes, frames and links of a graph; at most `most` boxes."""
-    return picture_of(graph, rolled(graph), most)
-
-
-def picture_of(graph: Graph, found: Units, most: int = MOST_BOXES) -> Picture:
-    """The same for units that are at hand: those of a graph, or of one folded box of it."""
-    root = _frames(graph, found)
+    found = rolled(graph)
+    root = folded(graph, found, most)
     seconds = sum(unit.seconds for unit in found.units)
-    _collapse(root, most, HOT_SHARE * seconds)
-    _fold_small(root, most)
     boxes = list(root.boxes())
     links = _links(boxes, found)
     drawn = _widest(links, most * LINKS_PER_BOX)
     return Picture(root, boxes, drawn, seconds, _notes(graph, boxes, seconds) + _note_links(links, drawn))
+
+
+def folded(graph: Graph, found: Units, most: int) -> Frame:
+    """The units in frames of their functions, with as much folded as it takes for at most `most` boxes."""
+    root = _frames(graph, found)
+    _collapse(root, most, HOT_SHARE * sum(unit.seconds for unit in found.units))
+    _fold_small(root, most)
+    return root
 
 
 def _frames(graph: Graph, found: Units) -> Frame:
@@ -278,12 +281,15 @@ def _notes(graph: Graph, boxes: list[Box], seconds: float) -> list[str]:
         notes.append(f"{_many(len(functions), 'function')} drawn as one box each ({_inside(functions, seconds)})")
     if small:
         notes.append(f"{_inside(small, seconds)} folded into {_many(len(small), 'box', 'boxes')}")
+    return [*notes, *not_drawn(graph)]
+
+
+def not_drawn(graph: Graph) -> list[str]:
+    """What no picture shows, however little is folded."""
     regions = sum(
         own for own, kind in zip(graph.op_columns.self_seconds, graph.op_columns.kind, strict=True) if kind == "region"
     )
-    if regions:
-        notes.append(f"not drawn: {regions:.3g} s that your own functions took between these operations")
-    return notes
+    return [f"not drawn: {time_text(regions)} that your own functions took between these operations"] if regions else []
 
 
 def _inside(boxes: list[Box], seconds: float) -> str:

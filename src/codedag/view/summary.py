@@ -8,12 +8,12 @@ MOST_NAMED = 4  # changes, and things that were declined
 LONG_CHAIN = 4  # operations that are all named
 
 
-def five_lines(report: Report, since_switch: tuple[float, float, float] | None, place: str) -> list[str]:
+def five_lines(report: Report, place: str) -> list[str]:
     """Gain, equality, changes, what was declined, and where the files are; one line if there was nothing to gain."""
     if not report.changes:
         return [f"nothing was changed: {_nothing(report)}; run directory: {place}"]
     return [
-        _gain(report, since_switch),
+        _gain(report),
         _equality(report),
         _changes(report.changes),
         _declined(report.declined),
@@ -27,15 +27,20 @@ def _nothing(report: Report) -> str:
     return "; ".join(f"{short(d.what)} at {d.where}: {d.reason}" for d in report.declined[:2])
 
 
-def _gain(report: Report, since_switch: tuple[float, float, float] | None) -> str:
-    interval = f"[{report.gain_low:.2f} .. {report.gain_high:.2f}]"
-    whole = f"{report.gain:.2f}x {interval} over the whole run of {report.optimised_seconds:.1f} s"
-    if since_switch is not None:
-        middle, low, high = since_switch
-        whole = f"{middle:.2f}x [{low:.2f} .. {high:.2f}] since the switch, {whole}"
+def _gain(report: Report) -> str:
+    whole = f"over the whole run of {report.optimised_seconds:.1f} s, start and end included"
+    if report.void:
+        return f"estimated gain: none can be told {whole} ({report.void}); codedag compare measures it"
+    words = f"{_interval(report.gain, report.gain_low, report.gain_high)} {whole}"
+    if report.steady_gain is not None:
+        words += f"; {_interval(report.steady_gain, report.steady_low, report.steady_high)} in the steady state"
     if report.gain is not None and report.gain < 1:
-        whole += " (too short to pay for observing and checking; the next run begins with what was proven)"
-    return f"estimated gain: {whole}"
+        words += " (too short to pay for observing and checking; the next run begins with what was proven)"
+    return f"estimated gain: {words}"
+
+
+def _interval(middle: float | None, low: float | None, high: float | None) -> str:
+    return f"{middle or 0.0:.2f}x [{low or 0.0:.2f} .. {high or 0.0:.2f}]"
 
 
 def _equality(report: Report) -> str:

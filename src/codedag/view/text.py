@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from heapq import nsmallest
 
-from codedag.ir import Graph, Op, Plan, Report
+from codedag.ir import Graph, Move, Op, Plan, Report
 from codedag.view.units import function_path
 
 WIDTH = 34
@@ -154,8 +154,12 @@ def moves(plan: Plan) -> list[str]:
     lines = []
     for move in plan.moves:
         chain = " > ".join(name.rpartition(".")[2] for name in move.chain)
-        lines.append(f"{move.kind} {move.file}:{move.line}-{move.end_line} {move.function}: {chain} -> {move.variant}")
+        lines.append(f"{move.kind} {_lines_of(move)} {move.function}: {chain} -> {move.variant}")
     return lines
+
+
+def _lines_of(move: Move) -> str:
+    return f"{move.file}:{move.line}" + (f"-{move.end_line}" if move.end_line > move.line else "")
 
 
 def report(found: Report) -> list[str]:

@@ -11,6 +11,7 @@ from codedag.autopilot.cover import Cover
 from codedag.autopilot.ordered import Batch, Habit
 from codedag.backends.same import same
 from codedag.instrument.program import Program
+from codedag.migrate import stands
 
 HEAD = """
 import math, os, random, threading, time
@@ -97,6 +98,17 @@ def test_many_batches_with_the_turn_passed_on_early(ran):
     made = ran(PLAIN)
     compare(made, batches=20)
     assert any(made.habit.is_last(check) for check in made.habit.last)
+
+
+def test_a_patch_of_ours_does_what_the_function_behind_it_does(ran):
+    made = ran("""
+    from math import sqrt
+    class Data:
+        def __getitem__(self, i): return sqrt(i) + random.random()
+    """)
+    compare(made)
+    made.space["sqrt"] = stands.make(made.space["sqrt"])  # as while calls inside a library are counted
+    compare(made)
 
 
 def test_a_draw_once_in_a_hundred_items(ran):

@@ -149,7 +149,7 @@ def test_a_child_is_followed_to_its_end(tmp_path):
     assert ended.last_words.endswith("last")
     assert ended.seconds > 0
     assert ended.cpu_seconds > 0
-    assert 1 << 20 < ended.peak_nbytes < 1 << 36  # Linux counts what the parent had at the fork: here, many libraries
+    assert 1 << 20 < ended.peak_nbytes < 1 << 36
 
 
 def test_a_child_that_does_not_end_is_ended_with_its_children(tmp_path):
@@ -166,3 +166,20 @@ def test_a_child_that_does_not_end_is_ended_with_its_children(tmp_path):
             return
         time.sleep(0.02)
     pytest.fail("the child of the child still runs")
+
+
+def test_the_peak_of_a_program_is_its_own_and_not_that_of_who_started_it(tmp_path):
+    held = bytearray(300 << 20)
+    held[::4096] = b"x" * len(held[::4096])
+    small = child.run([sys.executable, "-S", "-c", "pass"], tmp_path, {})
+    large = child.run([sys.executable, "-S", "-c", "b'x' * (400 << 20)"], tmp_path, {})
+    assert small.peak_nbytes < 200 << 20
+    assert large.peak_nbytes > 400 << 20
+    assert len(held) == 300 << 20
+
+
+def test_a_program_that_ends_its_whole_session_is_told_by_its_signal(tmp_path):
+    ended = child.run([sys.executable, "-c", "import os, signal; os.killpg(0, signal.SIGTERM)"], tmp_path, {})
+    assert ended.code == -15
+    assert ended.seconds > 0
+    assert child.run([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], tmp_path, {}).code == -9

@@ -125,3 +125,18 @@ def test_a_large_array(img):
     large = np.random.default_rng(1).integers(0, 256, (1500, 2000, 3), np.uint8)
     assert same(original.f(large, 1.5), module.f(large, 1.5))
     assert module.trial.calls == 1
+
+
+def test_the_memory_of_a_tensor_can_be_resized_as_ever():
+    torch = pytest.importorskip("torch")
+    source = (
+        "import numpy as np, torch\n"
+        "def f(x): return torch.from_numpy(x.astype(np.float32) / 255.0).permute(2, 0, 1).contiguous()\n"
+    )
+    image = np.zeros((40, 40, 3), np.uint8)
+    fused = fuse(source, lambda module: module.f(image))
+    for _ in range(3):
+        result = fused.f(image)
+        assert type(result) is torch.Tensor
+        assert result.untyped_storage().resizable()
+    assert fused.trial.calls == 3

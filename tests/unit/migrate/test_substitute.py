@@ -48,6 +48,7 @@ class Setting:
     other: Any = field(default_factory=lambda: lambda *args, **keywords: sum(args))
     source: str = "library.total"
     equivalence: Equivalence = EXACT
+    part_check: None = None
 
     def total(self, *args: Any, **keywords: Any) -> Any:
         self.ran.append("original")

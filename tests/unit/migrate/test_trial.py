@@ -31,7 +31,32 @@ def test_the_first_pair_warms_up_and_does_not_count():
     for _ in range(10):
         trial.record(2.0, 1.0, Yes)
     assert (trial.gain(), trial.active) == (2.0, True)
-    assert trial.saved_seconds() == (1.0, 1.0, 1.0)
+    assert trial.saved(10) == (10.0, 10.0, 10.0)
+
+
+def test_an_interrupted_call_does_not_count_for_a_hundred_others():
+    trial = Trial("x")
+    for number in range(40):
+        trial.record(2.0 if number != 20 else 500.0, 1.0, Yes)
+    assert trial.saved(100) == (100.0, 100.0, 100.0)
+
+
+def test_few_calls_of_different_lengths_have_wide_bounds():
+    trial = Trial("x", patient=True)
+    for original in (9.0, 2.0, 3.0, 4.0, 5.0, 6.0):
+        trial.record(original, 1.0, Yes)
+    middle, low, high = trial.saved(10)
+    assert (low, high) == (10.0, 50.0)
+    assert low < middle < high
+
+
+def test_what_calls_took_in_use_is_what_their_gain_is_taken_of():
+    """They may take less than when they were compared: what is kept in memory was computed then."""
+    trial = Trial("x")
+    for _ in range(20):
+        trial.record(2.0, 1.0, Yes)
+    trial.seconds = 3.0
+    assert trial.saved(1000) == (3.0, 3.0, 3.0)
 
 
 def test_a_change_that_becomes_slow_is_taken_back():

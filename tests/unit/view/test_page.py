@@ -67,7 +67,7 @@ def test_controls_that_hide_text_or_turn_it_around_are_seen(tmp_path):
     name = "invoice\u202egpj.exe\u200b"
     data = _data(page(_run(tmp_path / "run", [_op(0, name)])))
     assert data["ops"]["texts"][data["ops"]["name"][0]] == "invoice\\u202egpj.exe\\u200b"
-    assert data["views"][0]["boxes"][0][1][0].isprintable()
+    assert data["picture"]["units"][0][0].isprintable()
 
 
 def test_names_that_are_no_unicode_are_spelled_out(tmp_path):

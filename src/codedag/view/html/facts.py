@@ -12,7 +12,7 @@ import msgspec
 from codedag._version import __version__
 from codedag.ir import CodedagError, CostTable, Events, Graph, Plan, RunDirectory
 from codedag.ir.store import FILE_NAMES, MADE_BY, Kind
-from codedag.view.html.pictures import views
+from codedag.view.html.pictures import pictures
 from codedag.view.labels import short_name
 from codedag.view.text import RECORDER_FACTOR
 
@@ -38,7 +38,7 @@ def facts(run: RunDirectory, recovered: Graph | None = None) -> dict[str, Any]:
         "floor": RECORDER_FACTOR * float(getattr(found.read("run"), "recorder_seconds", 0.0)),
     }
     if graph is not None:
-        made |= {"ops": _ops(graph, kept), "views": views(graph), "whole": _whole(graph, kept)}
+        made |= {"ops": _ops(graph, kept), "picture": pictures(graph), "whole": _whole(graph, kept)}
     if graph is not None and plan is not None:
         made["plan"] = _plan(plan, kept, graph)
         made["edges"] = _edges(graph) if len(graph) <= MOST_PLANNED else None
@@ -116,6 +116,7 @@ def _ops(graph: Graph, kept: list[int]) -> dict[str, Any]:
         "context": of(ops.context),
         "in_sig": of(ops.in_sig),
         "out_sig": of(ops.out_sig),
+        "effects": of(ops.effects),
         "line": [ops.line[row] for row in kept],
         "calls": [ops.count[row] for row in kept],
         "self": [ops.self_seconds[row] for row in kept],

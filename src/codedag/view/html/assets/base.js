@@ -53,19 +53,12 @@ const { time: timeText, size: sizeText, share: shareText, number: numberText, ti
 // ---- operations, as rows of the columns in the data
 
 let OPS, BY_ID, BY_ROW, PLACED, COSTS;
-// Opens what is packed in the data: texts that occur often are numbers there, and boxes are lists.
+// Opens what is packed in the data: texts that occur often are numbers there.
 function unpack() {
   const plan = DATA.plan;
   if (plan) {
     plan.placement = plan.placement.map(([op, pu, variant]) => [op, plan.texts[pu], plan.texts[variant]]);
     plan.decisions = plan.decisions.map(([op, chosen, second, why]) => ({ op, chosen: plan.texts[chosen], runner_up: plan.texts[second], why: plan.texts[why] }));
-  }
-  const views = DATA.views || [];
-  for (const view of views) view.boxes = view.boxes.map(([at, words, kind, seconds, operations, opens, rows]) => ({ at, words, kind, seconds, operations, opens, rows }));
-  // A box that opens stands for what is in its view; views are listed after those that they are opened from.
-  for (const view of views.slice().reverse()) for (const box of view.boxes) if (box.opens >= 0) {
-    const inner = views[box.opens].boxes.filter((one) => one.kind !== "outside").sort((a, b) => b.seconds - a.seconds);
-    box.rows = inner.flatMap((one) => one.rows);
   }
 }
 
@@ -77,7 +70,7 @@ function index() {
   for (let at = 0; columns && at < columns.id.length; at++) OPS.push({
     row: columns.row[at], id: columns.id[at], name: word("name", at), short: word("short", at), kind: word("kind", at),
     file: word("file", at), line: columns.line[at], context: word("context", at), ins: word("in_sig", at),
-    outs: word("out_sig", at), calls: columns.calls[at], own: columns.self[at], total: columns.total[at],
+    outs: word("out_sig", at), effects: word("effects", at), calls: columns.calls[at], own: columns.self[at], total: columns.total[at],
     out: columns.out[at], in: columns.in[at], peak: columns.peak[at], parent: columns.parent[at],
   });
   BY_ID = new Map(OPS.map((op) => [op.id, op]));

@@ -1,6 +1,7 @@
-// Graph: boxes of operations in frames of the user's functions; a click on a folded box opens it.
+// Graph: boxes of operations in frames of the user's functions; a click on a folded box opens it where it stands.
 
-const LOOK = { view: 0, colour: "time", after: false, search: "", chosen: null, x: 0, y: 0, zoom: 0 };
+// Folds that are open are known by their keys, the one that was opened last at the end.
+const LOOK = { tree: 0, open: [], colour: "time", after: false, search: "", chosen: null, x: 0, y: 0, zoom: 0 };
 const HEATS = [[0.2, "var(--heat4)", "from 20 %"], [0.08, "var(--heat3)", "from 8 %"], [0.02, "var(--heat2)", "from 2 %"], [0.005, "var(--heat1)", "from 0.5 %"], [0, "var(--heat0)", "less"]];
 
 function plannedSeconds() {
@@ -33,7 +34,6 @@ function declinedAt(op) {
 }
 
 function boxColour(box, known, totals) {
-  if (box.kind === "outside") return "var(--card)";
   if (LOOK.colour === "time") {
     const share = (LOOK.after ? known.after / totals.after : box.seconds / totals.before) || 0;
     return HEATS.find(([least]) => share >= least)[1];
@@ -42,48 +42,84 @@ function boxColour(box, known, totals) {
 }
 
 PAGES.push({ id: "graph", title: "Graph", full: true, show(page, rest) {
-  if (!DATA.views || !DATA.ops.id.length) return page.append(empty("No graph", DATA.ops ? "No operation on data was recorded." : missing("graph")));
+  if (!DATA.picture || !DATA.ops.id.length) return page.append(empty("No graph", DATA.ops ? "No operation on data was recorded." : missing("graph")));
+  if (LOOK.tree >= DATA.picture.folds.length) LOOK.tree = 0;
+  if (LOOK.of !== DATA) { LOOK.of = DATA; LOOK.open = LOOK.open.filter((key) => foldAt(key)); LOOK.chosen = null; }
   const asked = rest.match(/^op\/(\d+)$/);
   if (asked) goTo(Number(asked[1]));
-  if (LOOK.view >= DATA.views.length) LOOK.view = 0;
   const canvas = el("div.canvas"), aside = el("aside.card", { "aria-live": "polite" });
   const refresh = () => { page.replaceChildren(graphTools(refresh), graphLegend(), el("div.graph", null, canvas, aside)); drawView(canvas, aside, refresh); };
   refresh();
 } });
 
+// ---- opening and closing
+
+// The fold of a key, or nothing: data that came anew may be folded otherwise.
+function foldAt(key) {
+  let parts = DATA.picture.folds[LOOK.tree], found = null;
+  for (const step of key.split("/").slice(1)) {
+    found = parts && parts[Number(step)];
+    if (!Array.isArray(found)) return null;
+    parts = found[1];
+  }
+  return found && found[2] ? found : null;
+}
+
+// The picture as it is opened now, made once.
+function shownNow() {
+  const key = [LOOK.tree, ...LOOK.open].join();
+  if (shownNow.of !== DATA || shownNow.key !== key) {
+    const open = new Set(LOOK.open);
+    Object.assign(shownNow, { of: DATA, key, picture: pictureOf(DATA.picture.folds[LOOK.tree], (one) => open.has(one)) });
+  }
+  return shownNow.picture;
+}
+const placedNow = () => { const picture = shownNow(); picture.layout = picture.layout || placed(picture); return picture.layout; };
+
+// Opens a fold; when there are too many boxes then, those that were opened longest ago are closed.
+function openFold(key) {
+  LOOK.open = [...LOOK.open.filter((one) => one !== key), key];
+  LOOK.chosen = null;
+  for (const old of LOOK.open.slice()) {
+    if (shownNow().boxes.length <= MOST_SHOWN) break;
+    if (!`${key}/`.startsWith(`${old}/`)) LOOK.open = LOOK.open.filter((one) => one !== old);
+  }
+}
+
+function closeFold(key) {
+  LOOK.open = LOOK.open.filter((one) => !`${one}/`.startsWith(`${key}/`));
+  LOOK.chosen = null;
+}
+
+// Opens all that an operation is folded into, and chooses its box.
 function goTo(id) {
-  const op = BY_ID.get(id);
-  if (!op) return;
+  const op = BY_ID.get(id), unit = op ? DATA.picture.units.findIndex((one) => one[8].includes(op.row)) : -1;
+  if (unit < 0) return;
   LOOK.zoom = 0;
-  let best = -1, depth = -1;
-  DATA.views.forEach((view, at) => view.boxes.forEach((box, n) => {
-    if (!(box.rows || []).includes(op.row) || (at === 1 && view.parent < 0)) return;
-    let level = 0;
-    for (let up = view.parent; up >= 0; up = DATA.views[up].parent) level++;
-    if (level > depth) { depth = level; best = at; LOOK.chosen = n; }
-  }));
-  if (best >= 0) LOOK.view = best;
+  for (;;) {
+    const shown = shownNow(), box = shown.boxes.find((one) => one.members.includes(unit));
+    if (!box.key) { LOOK.chosen = box.number; return; }
+    openFold(box.key);
+  }
 }
 
 function press(words, on, act, title) { return el("button", { type: "button", "aria-pressed": String(on), onclick: act, title }, words); }
 
 function graphTools(refresh) {
   const set = (change) => () => { Object.assign(LOOK, change); refresh(); };
-  const view = DATA.views[LOOK.view], crumbs = [];
-  for (let at = LOOK.view; at >= 0; at = DATA.views[at].parent) crumbs.unshift(at);
-  const plan = Boolean(DATA.plan);
+  const plan = Boolean(DATA.plan), picture = DATA.picture, count = shownNow().boxes.length;
   return el("div.tools", null,
-    el("span.crumbs", { "aria-label": "where you are" }, crumbs.map((at, n) => [n ? "›" : null, el("button", { type: "button", disabled: at === LOOK.view, onclick: () => open(at, refresh) }, DATA.views[at].title || "whole program")])),
-    el("span.soft.small", null, `${many(view.operations, "operation")} in ${many(view.boxes.filter((b) => b.kind !== "outside").length, "box", "boxes")}, ${timeText(view.seconds)}, ${view.share}`),
-    DATA.views.length > 1 && DATA.views[1].parent < 0 && LOOK.view < 2 ? el("span.group", { role: "group", "aria-label": "detail" },
-      press("overview", LOOK.view === 0, () => open(0, refresh)), press("detailed", LOOK.view === 1, () => open(1, refresh))) : null,
+    el("span.soft.small", { id: "shown" }, `${many(picture.operations, "operation")} in ${many(count, "box", "boxes")}, ${timeText(picture.seconds)}`),
+    picture.folds.length > 1 ? el("span.group", { role: "group", "aria-label": "detail" },
+      press("overview", LOOK.tree === 0, set({ tree: 0, open: [], chosen: null, zoom: 0 })), press("detailed", LOOK.tree === 1, set({ tree: 1, open: [], chosen: null, zoom: 0 }))) : null,
+    LOOK.open.length ? el("button", { type: "button", id: "fold-all", onclick: set({ open: [], chosen: null, zoom: 0 }) }, `close ${LOOK.open.length} opened`) : null,
     el("span.group", { role: "group", "aria-label": "colour" }, press("colour: time", LOOK.colour === "time", set({ colour: "time" })), press("colour: PU / variant", LOOK.colour === "pu", set({ colour: "pu" }))),
     el("span.group", { role: "group", "aria-label": "before or after the plan", title: plan ? "" : "there is no plan.json in this run" },
       press("before", !LOOK.after, set({ after: false })), el("button", { type: "button", disabled: !plan, "aria-pressed": String(LOOK.after), onclick: set({ after: true }) }, "after")),
-    el("input", { type: "search", placeholder: "search operations, functions, files", "aria-label": "search", value: LOOK.search,
+    el("input", { type: "search", placeholder: "search names, files, lines", "aria-label": "search", value: LOOK.search,
       oninput: (event) => { LOOK.search = event.target.value; markHits(); listHits(refresh); } }),
     el("span.group", { role: "group", "aria-label": "size" }, el("button", { type: "button", onclick: () => zoomBy(1.25), "aria-label": "larger" }, "+"),
-      el("button", { type: "button", onclick: () => zoomBy(0.8), "aria-label": "smaller" }, "−"), el("button", { type: "button", onclick: () => fit("all") }, "fit")));
+      el("button", { type: "button", onclick: () => zoomBy(0.8), "aria-label": "smaller" }, "−"), el("button", { type: "button", id: "fit", onclick: () => fit("all") }, "fit")));
 }
 
 function graphLegend() {
@@ -95,41 +131,39 @@ function graphLegend() {
     if (LOOK.after) for (const { pu, variant } of PLACED.values()) if (!asWritten(pu, variant)) kinds.set(`${puLabel(pu)} / ${variant}`, shadeOf(pu, variant));
     first = ["runs as:", [...kinds].map(([words, colour]) => el("span", null, el("i", { style: `background:${colour}` }), words))];
   }
-  return el("div.legend", null, first, line("flow", "data (wider: more bytes)"), line("anti", "order only"), line("carried", "to a later iteration or call"),
+  const { links, boxes, notes } = shownNow(), drawn = new Set(links.map((link) => link.kind));
+  return el("div.legend", null, first, line("flow", "data (wider: more bytes)"), drawn.has("anti") ? line("anti", "order only") : null, drawn.has("carried") ? line("carried", "to a later iteration or call") : null,
     (DATA.report || { declined: [] }).declined.length ? el("span", null, el("i", { style: "border:2px solid var(--bad)" }), "was considered and left as it is") : null,
-    el("span", null, el("i", { style: "border-style:dashed;border-width:2px" }), LOOK.view === 1 && DATA.views[1].parent < 0 ? "folded (opens in the overview)" : "folded: click to open"), DATA.views[LOOK.view].notes.map((note) => el("span", null, note)));
+    LOOK.open.length || boxes.some((box) => box.key) ? el("span", null, el("i", { style: "border-style:dashed;border-width:2px" }), "folded: click to open, and its heading to close") : null, [...notes, ...DATA.picture.notes].map((note) => el("span", null, note)));
 }
 
-function open(at, refresh) { Object.assign(LOOK, { view: at, chosen: null, zoom: 0 }); refresh(); }
-
-const LINKS = { f: "flow", a: "anti", c: "carried" };
-function linkTitle(view, kind, nbytes, source, target) {
-  const ends = `${view.boxes[source].words[0]} → ${view.boxes[target].words[0]}`;
-  return kind === "flow" ? `${ends}: ${sizeText(nbytes)}` : kind === "anti" ? `${ends}: must not write before the other has read` : `${ends}: feeds a later iteration, or a later run of that code`;
+function linkTitle(boxes, link) {
+  const ends = `${boxes[link.source].words[0]} → ${boxes[link.target].words[0]}`;
+  return link.kind === "flow" ? `${ends}: ${sizeText(link.nbytes)}` : link.kind === "anti" ? `${ends}: must not write before the other has read` : `${ends}: feeds a later iteration, or a later run of that code`;
 }
 
 let VIEW = null; // what is on the screen now
 
 function drawView(canvas, aside, refresh) {
-  const view = DATA.views[LOOK.view], planned = plannedSeconds();
+  const picture = shownNow(), layout = placedNow(), planned = plannedSeconds();
+  const view = { ...layout, links: picture.links, boxes: picture.boxes.map((box, at) => Object.assign(box, { at: layout.boxes[at] })) };
   const totals = { before: DATA.whole.seconds, after: [...planned.values()].reduce((a, b) => a + b, 0) };
-  const known = view.boxes.map((box) => boxFacts(box, planned));
-  const layer = draw("g");
-  for (const [x, y, width, height, words, path, depth] of view.frames)
-    layer.append(draw("g", null, draw("title", null, path), draw("rect", { x, y, width, height, rx: 7, fill: `var(--frame${depth % 2})`, stroke: "var(--frame-line)" })));
-  const links = view.links.map(([path, head, letter, wide, nbytes, source, target]) => [path, head, LINKS[letter], wide, linkTitle(view, LINKS[letter], nbytes, source, target)]).map(([path, head, kind, wide, words]) => draw(`g.l.${kind}`, null, draw("title", null, words),
-    draw("path.line", { d: path, "stroke-width": wide, "stroke-opacity": kind === "flow" ? 0.75 : 1 }), draw("path.head", { d: head })));
-  layer.append(...links);
-  for (const [x, y, , , words] of view.frames) layer.append(draw("text.f", { x: x + 10, y: y + 17 }, words));
+  const known = view.boxes.map((box) => boxFacts(box, planned)), layer = draw("g");
+  for (const [frame, { x, y, width, height }] of view.frames)
+    layer.append(draw("g", null, draw("title", null, frame.path.join("/")), draw("rect", { x, y, width, height, rx: 7, fill: `var(--frame${frame.path.length % 2})`, stroke: "var(--frame-line)", "stroke-dasharray": frame.key ? "2 3" : null })));
+  const links = view.links.map((link, at) => {
+    const [path, head] = linkPath(layout, at, link);
+    return draw(`g.l.${link.kind}`, null, draw("title", null, linkTitle(view.boxes, link)), draw("path.line", { d: path, "stroke-width": thickness(link), "stroke-opacity": link.kind === "flow" ? 0.75 : 1 }), draw("path.head", { d: head }));
+  });
+  const headings = drawHeadings(view, (key) => { keepPlace(key, () => closeFold(key)); refresh(); });
   const boxes = view.boxes.map((box, at) => drawBox(box, known[at], totals, () => pick(at), at));
-  layer.append(...boxes, ...view.sizes.map(([x, y, words]) => draw("text.s", { x, y }, words)));
+  layer.append(...links, ...headings, ...boxes, ...sizeLabels(layout, view.links).map(([x, y, words]) => draw("text.s", { x, y }, words)));
   const svg = draw("svg", { role: "group", "aria-label": "dataflow graph", tabindex: 0 }, layer);
   canvas.replaceChildren(svg);
   VIEW = { view, known, links, boxes, layer, svg, aside, refresh };
   function pick(at) {
-    const box = view.boxes[at];
-    if (box.opens >= 0) return open(box.opens, refresh);
-    if (box.kind === "outside") return view.parent >= 0 && open(view.parent, refresh);
+    const { key } = view.boxes[at];
+    if (key) { keepPlace(key, () => openFold(key)); return refresh(); }
     LOOK.chosen = at;
     choose();
   }
@@ -140,54 +174,87 @@ function drawView(canvas, aside, refresh) {
   requestAnimationFrame(() => fit(!LOOK.zoom));
 }
 
+// Where a fold is drawn: as a box, or as the heading of its frame.
+function foldPlace(view, key) {
+  const box = view.boxes.find((one) => one.key === key), frame = view.frames.find(([one, , first]) => first && one.key === key);
+  return box ? box.at : frame ? frame[1] : null;
+}
+
+// What was clicked stays where it is on the screen, whatever moves around it; what is too large then is made smaller.
+function keepPlace(key, change) {
+  const before = foldPlace(VIEW.view, key), [x, y] = [before.x * LOOK.zoom + LOOK.x, before.y * LOOK.zoom + LOOK.y];
+  change();
+  const picture = shownNow(), layout = placedNow();
+  const after = foldPlace({ frames: layout.frames, boxes: picture.boxes.map((box, at) => ({ key: box.key, at: layout.boxes[at] })) }, key);
+  if (!after) { LOOK.zoom = 0; return; }
+  const { width, height } = VIEW.svg.getBoundingClientRect(), fits = Math.min((width - 30) / after.width, (height - 30) / after.height);
+  LOOK.zoom = Math.min(LOOK.zoom, Math.max(fits, 0.6));
+  const inside = (at, size, room) => Math.max(15, Math.min(at, room - 15 - size * LOOK.zoom));
+  LOOK.x = inside(x, after.width, width) - after.x * LOOK.zoom;
+  LOOK.y = inside(y, after.height, height) - after.y * LOOK.zoom;
+}
+
+// The names of functions; those of opened folds close them. Of frames that go on together in another column the innermost names all.
+function drawHeadings(view, close) {
+  return view.frames.map(([frame, rect, first]) => {
+    const inner = !first && view.frames.some(([other, place, begins]) => other !== frame && !begins && place.y === rect.y && rect.x <= place.x && place.x + place.width <= rect.x + rect.width);
+    const words = first ? frame.title : inner ? "" : `${frame.path.join(" / ")} (goes on)`, text = draw("text.f", { x: rect.x + 10, y: rect.y + 17 }, cut(words, 6.8, rect.width - 16));
+    if (!frame.key || !first) return text;
+    const act = () => close(frame.key);
+    return draw("g.o", { tabindex: 0, role: "button", "aria-expanded": "true", "aria-label": `${frame.name}: close`, "data-fold": frame.key,
+      onclick: (event) => { if (!event.currentTarget.ownerSVGElement.dataset.moved) act(); },
+      onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); act(); } } },
+    draw("title", null, "click to close"), draw("rect.heading", { x: rect.x + 2, y: rect.y + 2, width: rect.width - 4, height: HEADING - 4, rx: 6 }), text);
+  });
+}
+
 function drawBox(box, known, totals, act, at) {
-  const [x, y, width, height] = box.at, folded = box.opens >= 0;
-  const words = [...box.words];
+  const { x, y, width, height } = box.at, folded = Boolean(box.key);
+  const words = [cutFront(box.words[0], 7.3, width - 14), ...box.words.slice(1).map((line) => cut(line, 5.9, width - 12))];
   if (LOOK.after && box.kind === "place" && known.ops.length) {
     const same = Math.abs(known.after - box.seconds) <= 1e-3 * box.seconds;
     if (!same) words[1] = `${timeText(box.seconds)} → ${known.after ? timeText(known.after) : "in one"}`;
   }
   const declined = known.ops.some(declinedAt);
-  const kinds = [declined && !folded ? "declined" : "", folded || box.kind === "small" ? "folded" : "", box.kind === "outside" ? "outside" : ""].filter(Boolean);
-  const label = `${words.join(", ")}${folded ? ", folded: opens" : ""}`;
+  const kinds = [declined && !folded ? "declined" : "", folded ? "folded" : ""].filter(Boolean);
+  const label = `${box.words.join(", ")}${folded ? ", folded: opens" : ""}`;
   return draw(["g", "b", ...kinds].join("."), { tabindex: 0, role: "button", "aria-label": label, "data-box": at,
     onclick: (event) => { if (!event.currentTarget.ownerSVGElement.dataset.moved) act(); },
     onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); act(); } } },
   draw("title", null, boxTitle(box, known)),
   folded && draw("rect", { x: x + 4, y: y + 4, width, height, rx: 4, fill: "var(--card)", stroke: "var(--frame-line)" }),
   draw("rect.box", { x, y, width, height, rx: box.kind === "source" ? 18 : 4, fill: boxColour(box, known, totals) }),
-  draw("text.n", { x: x + 9, y: y + (box.kind === "outside" ? 21 : 19) }, words[0]),
+  draw("text.n", { x: x + 9, y: y + 19 }, words[0]),
   words[1] && draw("text", { x: x + 9, y: y + 35 }, words[1]), words[2] && draw("text.q", { x: x + 9, y: y + 50 }, words[2]));
 }
 
 function boxTitle(box, known) {
-  if (box.kind === "outside") return `${box.words[0]}: outside this box`;
   const lines = known.ops.slice(0, 10).map((op) => `${timeText(op.own)}  ${op.name}  ${op.file}:${op.line}`);
-  const head = box.opens >= 0 ? `${box.words[0]}: ${many(box.operations, "operation")}, ${timeText(box.seconds)}; click to open` : box.words[0];
+  const head = box.key ? `${box.words[0]}: ${many(box.operations, "operation")}, ${timeText(box.seconds)}; click to open` : box.words[0];
   return [head, ...lines].join("\n");
 }
 
 function choose() {
   const { view, known, links, boxes, aside } = VIEW, at = LOOK.chosen;
   boxes.forEach((box, n) => box.classList.toggle("on", n === at));
-  links.forEach((link, n) => link.classList.toggle("near", at !== null && (view.links[n][5] === at || view.links[n][6] === at)));
-  if (at === null || !view.boxes[at]) aside.replaceChildren(el("h2", null, view.title || "Whole program"),
-    el("p", null, "Click a box for its facts; a dashed box holds several operations and opens. Drag to move, wheel or +/− to zoom, Tab to walk from box to box."), ...hotList(view));
+  links.forEach((link, n) => link.classList.toggle("near", at !== null && (view.links[n].source === at || view.links[n].target === at)));
+  if (at === null || !view.boxes[at]) aside.replaceChildren(el("h2", null, "Whole program"),
+    el("p", null, "Click a box for its facts; a dashed box holds several operations and opens where it stands. Drag to move, wheel or +/− to zoom, Tab to walk from box to box."), ...hotList(view));
   else aside.replaceChildren(...boxDetails(view.boxes[at], known[at]).flat(3));
 }
 
 function hotList(view) {
-  const hot = view.boxes.map((box, at) => [box, at]).filter(([box]) => box.kind !== "outside" && box.seconds > 0).sort((a, b) => b[0].seconds - a[0].seconds).slice(0, 12);
+  const hot = view.boxes.map((box, at) => [box, at]).filter(([box]) => box.seconds > 0).sort((a, b) => b[0].seconds - a[0].seconds).slice(0, 12);
   return [el("h3", null, "Hottest boxes here"), bars(hot.map(([box]) => ({ label: box.words[0], title: box.words[0], value: box.seconds, words: timeText(box.seconds), colour: "var(--heat3)" })))];
 }
 
 function boxDetails(box, known) {
   const op = known.ops[0];
   if (!op) return [el("h2", null, box.words[0]), el("p", null, `${many(box.operations, "operation")}, ${timeText(box.seconds)}. There are too many operations in this run to list these one by one.`)];
-  if (box.kind === "function" || box.kind === "small") return [el("h2", null, box.words[0]), el("p", null, `${many(box.operations, "operation")}, ${timeText(box.seconds)}; the overview opens it. The hottest in it:`),
+  if (box.kind === "function") return [el("h2", null, box.words[0]), el("p", null, `${many(box.operations, "operation")}, ${timeText(box.seconds)}: too many to be drawn one by one. The hottest in it:`),
     el("ul", null, known.ops.slice().sort((a, b) => b.own - a.own).slice(0, 20).map((one) => el("li", null, opLink(one), ` ${timeText(one.own)}`)))];
   const calls = known.ops.reduce((sum, one) => sum + one.calls, 0), own = known.ops.reduce((sum, one) => sum + one.own, 0);
-  return [el("h2.mono", null, op.name), facts([["where", `${op.file}:${op.line}`], ["in", op.context], ["kind", op.kind], ["calls", numberText(calls)],
+  return [el("h2.mono", null, op.name), facts([["where", `${op.file}:${op.line}`], ["in", op.context], ["kind", op.kind], works(op) && ["effects", op.effects], ["calls", numberText(calls)],
     ["own time", `${timeText(own)} (${shareText(own / (DATA.whole.seconds || 1))})`], ["each", timeText(own / Math.max(calls, 1))],
     DATA.plan && ["after the plan", timeText(known.after)], ["bytes in / out", `${sizeText(known.ops.reduce((s, o) => s + o.in, 0))} / ${sizeText(known.ops.reduce((s, o) => s + o.out, 0))}`],
     op.peak ? ["peak of one call", sizeText(op.peak)] : null]),
@@ -241,10 +308,10 @@ function fit(anew) {
   // A picture that would be too small to read starts at its top at a size that is; the button and "0" show all of it.
   LOOK.zoom = Math.min(1.15, all >= 0.6 || anew === "all" ? Math.max(all, 0.04) : 0.76);
   LOOK.x = Math.max(15, (width - view.width * LOOK.zoom) / 2);
-  if (view.width * LOOK.zoom > width - 30) LOOK.x = Math.min(15, width / 2 - middleOf(view) * LOOK.zoom);
+  if (view.width * LOOK.zoom > width - 30) LOOK.x = view.ways.size ? 15 : Math.min(15, width / 2 - middleOf(view) * LOOK.zoom);
   LOOK.y = Math.max(15, (height - view.height * LOOK.zoom) / 2);
   if (LOOK.chosen !== null && view.boxes[LOOK.chosen] && all < LOOK.zoom) {
-    const [x, y, w, h] = view.boxes[LOOK.chosen].at;
+    const { x, y, width: w, height: h } = view.boxes[LOOK.chosen].at;
     LOOK.x = width / 2 - (x + w / 2) * LOOK.zoom;
     LOOK.y = height / 2 - (y + h / 2) * LOOK.zoom;
   }
@@ -253,8 +320,8 @@ function fit(anew) {
 
 // Where the boxes at the top are: a picture that is wider than the screen begins there.
 function middleOf(view) {
-  const first = view.boxes.filter((box) => box.at[1] < 300), some = first.length ? first : view.boxes;
-  return some.reduce((sum, box) => sum + box.at[0] + box.at[2] / 2, 0) / some.length;
+  const first = view.boxes.filter((box) => box.at.y < 300), some = first.length ? first : view.boxes;
+  return some.reduce((total, box) => total + box.at.x + box.at.width / 2, 0) / some.length;
 }
 
 function zoomBy(factor, x, y) {
@@ -290,6 +357,11 @@ function moving(svg) {
     else if (event.key === "+" || event.key === "=") zoomBy(1.25);
     else if (event.key === "-") zoomBy(0.8);
     else if (event.key === "0") fit("all");
-    else if ((event.key === "Escape" || event.key === "Backspace") && VIEW.view.parent >= 0) open(VIEW.view.parent, VIEW.refresh);
+    else if ((event.key === "Escape" || event.key === "Backspace") && LOOK.open.length) {
+      const last = LOOK.open[LOOK.open.length - 1];
+      keepPlace(last, () => closeFold(last));
+      VIEW.refresh();
+      VIEW.svg.focus();
+    }
   });
 }

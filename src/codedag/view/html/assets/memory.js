@@ -28,9 +28,9 @@ function residentCard() {
     one.steps.push([seconds, nbytes]);
     if (nbytes > one.peak) { one.peak = nbytes; one.peakTime = seconds; }
   }
-  const lines = [...series.values()];
+  const lines = [...series.values()], last = Math.max(...samples.map(([, seconds]) => seconds));
   return card("w12", "Measured: memory of the processes", stepsChart(lines, Math.max(events.seconds, 1e-9), { straight: true, label: "resident memory over time" }),
-    el("p", null, lines.map((one) => `${one.name}: at most ${sizeText(one.peak)} at ${timeText(one.peakTime)}. `)), el("p.soft.small", null, "Resident memory, sampled now and then while the program ran: with the interpreter, all libraries and CodeDAG itself."));
+    el("p", null, lines.map((one) => `${one.name}: at most ${sizeText(one.peak)} at ${timeText(one.peakTime)}. `)), el("p.soft.small", null, "Resident memory, sampled now and then while the program ran: with the interpreter, all libraries and CodeDAG itself.", last < 0.9 * events.seconds ? ` After ${timeText(last)} the program ran unobserved.` : ""));
 }
 
 function liveCard() {

@@ -27,6 +27,13 @@ function bestOf(op) {
   return { best, gain: best.seconds > 0 ? base.seconds / best.seconds : null, sure: best.source === "predicted" ? "predicted, not measured" : !known ? "no interval" : best.high < base.low ? "sure" : "intervals overlap" };
 }
 
+// The first word on what a call does beside giving its result; the rest is for a pointer that rests on it.
+function effectsOf(op) {
+  if (op.effects === "unknown") return el("span.soft", null, "unknown");
+  const [first, ...more] = op.effects.split(", ");
+  return `${first.replace(" that an argument names", "")}${more.length ? " …" : ""}`;
+}
+
 // The change that an operation is part of, if any.
 function movesOf() {
   if (movesOf.of !== DATA) {
@@ -47,6 +54,7 @@ const COLUMNS = [
   { key: "out", name: "out", n: true, of: (op) => op.out, title: "bytes of all results" },
   { key: "rate", name: "rate", n: true, of: rate, title: "bytes in and out per second of own time" },
   { key: "bound", name: "bound by", of: boundBy, title: "see the page “Method” for the rule" },
+  { key: "effects", name: "effects", of: (op) => works(op) ? op.effects : "", title: "what a call does beside giving its result; unknown unless a table or its operands say so" },
   { key: "best", name: "best variant", of: (op) => { const { best } = bestOf(op); return best ? `${best.pu}/${best.variant}` : ""; } },
   { key: "gain", name: "gain", n: true, of: (op) => bestOf(op).gain || 0, title: "measured time as written over measured time of the best variant" },
   { key: "sure", name: "confidence", of: (op) => bestOf(op).sure, title: "whether the measured intervals are apart" },
@@ -61,7 +69,7 @@ PAGES.push({ id: "operations", title: "Operations", show(page, rest) {
   const holder = el("div.card");
   const refresh = () => holder.replaceChildren(...operationRows(asked, refresh));
   page.append(el("div.tools", null,
-    el("input", { type: "search", placeholder: "search operations, functions, files", "aria-label": "search", value: TABLE.search, oninput: (event) => { TABLE.search = event.target.value; refresh(); } }),
+    el("input", { type: "search", placeholder: "search names, files, lines", "aria-label": "search", value: TABLE.search, oninput: (event) => { TABLE.search = event.target.value; refresh(); } }),
     el("label", null, el("input", { type: "checkbox", checked: TABLE.regions, onchange: (event) => { TABLE.regions = event.target.checked; refresh(); } }), " also your own functions and sources"),
     DATA.whole.listed < DATA.whole.operations ? el("span.soft", null, `the ${numberText(DATA.whole.listed)} hottest of ${numberText(DATA.whole.operations)} operations, ${shareText(DATA.whole.listed_seconds / (DATA.whole.seconds || 1))} of the time`) : null), holder);
   refresh();
@@ -89,7 +97,7 @@ function operationRow(op, asked) {
     el("td", null, el("span.name", { title: op.name }, op.short), op.kind === "call" || op.kind === "operator" ? null : el("span.chip", null, op.kind)),
     el("td", null, el("a", { href: `#graph/op/${op.id}`, title: `${op.file}:${op.line}\n${op.context}\nshow in the graph` }, where(op))),
     num(numberText(op.calls)), num(timeText(op.own)), num(works(op) ? shareText(op.own / (DATA.whole.seconds || 1)) : ""), num(timeText(op.own / Math.max(op.calls, 1))),
-    num(sizeText(op.in)), num(sizeText(op.out)), num(rate(op) ? `${sizeText(rate(op))}/s` : ""), boundBy(op),
+    num(sizeText(op.in)), num(sizeText(op.out)), num(rate(op) ? `${sizeText(rate(op))}/s` : ""), boundBy(op), el("td", { title: op.effects }, works(op) ? effectsOf(op) : ""),
     best ? `${puLabel(best.pu)} / ${best.variant}` : el("span.soft", null, COSTS.has(op.id) ? "as written" : "not measured"),
     num(best && gain ? timesText(gain) : ""), sure,
   ], { id: `op-${op.id}`, class: op.id === asked ? "chosen" : null });

@@ -36,8 +36,8 @@ function movesCard(instance, refresh) {
   if (!moves.length) return card("w12", "Changes", el("p", null, "The plan changes no code: every operation runs as written."));
   return card("w12", "Changes to the program", table([{ name: "where" }, { name: "what" }, { name: "variant" }, { name: "class" }, { name: "as written", n: true }, { name: "planned", n: true }, { name: "gain", n: true }, { name: "what if" }], moves.map((move, at) => row([
     code(`${move.file || ""}:${move.line || ""}${move.end_line && move.end_line !== move.line ? `–${move.end_line}` : ""}`), `${move.kind}: ${(move.chain || []).map((name) => name.split(".").pop()).join(" › ") || many(move.ops.length, "operation")}`,
-    move.variant || "", move.equivalence || "", num(timeText(move.baseline_seconds)), num(timeText(move.seconds)), num(move.gain_low === undefined ? "–" : `${timesText(move.gain_low)} – ${timesText(move.gain_high)}`),
-    el("label", { title: move.ops.length ? "" : "its operations were not recorded in this run" }, el("input", { type: "checkbox", checked: !WHATIF.off.has(at), disabled: !instance || !move.ops.length, onchange: (event) => { if (event.target.checked) WHATIF.off.delete(at); else WHATIF.off.add(at); refresh(); } }), " apply")]))));
+    move.variant || "", move.equivalence || "", num(move.ops.length ? timeText(move.baseline_seconds) : "–"), num(move.ops.length ? timeText(move.seconds) : "–"), num(move.gain_low === undefined ? "–" : `${timesText(move.gain_low)} – ${timesText(move.gain_high)}`),
+    el("label", { title: move.ops.length ? "" : move.kind === "widen" ? "it changes in what order items are fetched, not what an operation takes" : "its operations were not recorded in this run" }, el("input", { type: "checkbox", checked: !WHATIF.off.has(at), disabled: !instance || !move.ops.length, onchange: (event) => { if (event.target.checked) WHATIF.off.delete(at); else WHATIF.off.add(at); refresh(); } }), " apply")]))));
 }
 
 function decisionsCard(instance, refresh) {
@@ -54,7 +54,7 @@ function decisionsCard(instance, refresh) {
     ids.length > WHATIF.most ? el("button", { type: "button", onclick: () => { WHATIF.most *= 4; list(); } }, `show more (${numberText(ids.length - WHATIF.most)} left)`) : "");
   };
   list();
-  return card("w12", "Decisions", el("div.tools", null, el("input", { type: "search", placeholder: "search operations, functions, files", "aria-label": "search", value: WHATIF.search, oninput: (event) => { WHATIF.search = event.target.value; list(); } }),
+  return card("w12", "Decisions", el("div.tools", null, el("input", { type: "search", placeholder: "search names, files, lines", "aria-label": "search", value: WHATIF.search, oninput: (event) => { WHATIF.search = event.target.value; list(); } }),
     el("label", null, el("input", { type: "checkbox", checked: WHATIF.all, onchange: (event) => { WHATIF.all = event.target.checked; list(); } }), " also operations without a choice")), holder);
 }
 

@@ -76,7 +76,7 @@ function notices() {
     found.push(el("p.notice", null, "The run did not get to its end: the program still runs, was killed, or the run could not be written. Shown is what was kept until then."));
   if (run && run.status === "failed") found.push(el("p.notice", null, `The program itself ended with exit code ${run.exit_code}. What it did until then is shown.`));
   if (run && run.status === "error") found.push(el("p.notice.bad", null, "CodeDAG failed in this run; see the notes on the page “Method”."));
-  const unseen = ((DATA.plan || {}).moves || []).filter((move) => !move.ops.length).length;
+  const unseen = ((DATA.plan || {}).moves || []).filter((move) => !move.ops.length && move.kind !== "widen").length;
   if (unseen) found.push(el("p.notice", null, `${many(unseen, "change was", "changes were")} made from the start, as an earlier run had proven: what was replaced there was never recorded as written, and is in the log but not in the graph.`));
   if (DATA.recovered) found.push(el("p.notice", null, "There is no graph.json: the graph was put together from the records that the processes had written."));
   for (const file of Object.values(DATA.files)) if (file.why) found.push(el("p.notice.bad", null, `${file.name} cannot be read: ${file.why}`));

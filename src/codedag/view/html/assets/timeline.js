@@ -36,7 +36,7 @@ function lanesChart(lanes, end, options) {
       for (const one of lane.items) {
         if (one.end < state.from || one.start > state.to) continue;
         const a = Math.max(x(one.start), left), b = Math.min(x(one.end), width - 40), wide = Math.max(b - a, 1);
-        parts.push(draw(one.critical ? "rect.call.critical" : "rect.call", { x: a, y: y + one.row * rowHeight, width: wide, height: rowHeight - 3, rx: wide > 6 ? 2 : 0, fill: one.colour }, draw("title", null, one.title)));
+        parts.push(draw(one.critical ? "rect.call.critical" : "rect.call", { x: a, y: y + one.row * rowHeight, width: wide, height: rowHeight - 3, rx: wide > 6 ? 2 : 0, fill: one.colour, style: wide < 3 ? "stroke:none" : null }, draw("title", null, one.title)));
         const fits = Math.floor((wide - 6) / 6.2);
         if (fits >= 4) parts.push(draw("text.onbar", { x: a + 4, y: y + one.row * rowHeight + 12 }, one.label.length > fits ? `${one.label.slice(0, fits - 1)}…` : one.label));
       }

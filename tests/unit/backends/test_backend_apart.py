@@ -1,0 +1,63 @@
+"""Proofs in another process: the same verdicts, nothing on stderr, and an end at once when the program ends."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+
+import pytest
+
+from codedag.backends import apart, proof
+from codedag.backends.registry import EXACT, Call, find, substitutes
+from codedag.ir.verdict import No, Yes
+
+pytest.importorskip("scipy")
+pytest.importorskip("cv2")
+
+
+@pytest.fixture
+def median():
+    """A substitution of ours that nothing is known of in this home."""
+    (found,) = find("scipy.ndimage.median_filter", "cpu")
+    return found
+
+
+def test_a_proof_is_made_once_and_kept(median, codedag_home, monkeypatch):
+    assert proof.known_here(median) is None
+    assert apart.Prover()(median) is Yes
+    (kept,) = json.loads((codedag_home / "cache" / proof.FILE).read_text())["proofs"].values()
+    assert kept["ok"]
+    monkeypatch.setattr(sys, "executable", "/nowhere")  # it is not asked again
+    assert apart.Prover()(median) is Yes
+    assert proof.proven_here(median) is Yes
+
+
+def test_what_fails_there_is_a_reason_here(median, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    verdict = apart.Prover()(median)
+    assert isinstance(verdict, No)
+    assert "ended with exit code 1" in verdict.reason
+
+
+def test_the_end_of_the_program_ends_the_proof(median, tmp_path, monkeypatch):
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\necho began >&2\nexec sleep 600\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(slow))
+    prover, found = apart.Prover(), []
+    thread = threading.Thread(target=lambda: found.append(prover(median)))
+    thread.start()
+    while prover._process is None and thread.is_alive():
+        pass
+    prover.end()
+    thread.join(60)
+    assert found == [No(apart.ENDED)]
+    assert prover(median) == No(apart.ENDED)
+
+
+def test_what_is_plugged_in_is_proven_here():
+    made = substitutes("json.dumps", into="plugged", gives=EXACT, needs="")(lambda obj: json.dumps(obj))
+    made.guard(lambda call: Yes)
+    made.calls(lambda rng: Call.of(rng.random()))
+    assert apart.Prover()(made) is Yes
