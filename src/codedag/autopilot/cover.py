@@ -261,8 +261,10 @@ def _holds_its_memory(target: Any) -> bool:
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if torch is not None and isinstance(target, torch.Tensor):
         return type(target) is torch.Tensor and _has_own_storage(torch, target)
-    if type(target) is not getattr(numpy, "ndarray", None):
+    if numpy is None or not isinstance(target, numpy.ndarray):
         return True
+    if type(target) is not numpy.ndarray:  # a file that is mapped into memory is everybody's
+        return False
     base = target.base
     return base is None or (type(base) is type(target) and base.base is None and _order.references(base) <= _BASE)
 

@@ -81,6 +81,8 @@ class Loop:
         if self._closed:
             return over
         steps = attempt(self._steps, over)
+        if isinstance(steps, Failed):
+            self.close()
         return over if steps is None or isinstance(steps, Failed) else steps
 
     def is_open(self) -> bool:
@@ -88,8 +90,11 @@ class Loop:
         return not self._closed and self.site in self.file.loops_ahead
 
     def close(self) -> None:
-        """Runs as written from now on."""
+        """Runs as written from now on, and costs nothing any more."""
         self._closed = True
+        site = self.file.sites[self.site]
+        if site.variant is self:
+            site.variant = None
 
     def _steps(self, over: Any) -> Any:
         from codedag.autopilot.turns import ahead_of
@@ -204,7 +209,7 @@ class Run:
         now = time.perf_counter()
         if count > self._timed:
             self.loop.spent(count - self._timed, now - self._since)
-        self._since, self._timed = now, count
+        self._since, self._timed = now, max(count, self._timed)
 
     def _go_on(self, steps: Any, frame: Any) -> None:
         lane = self.loop.ready() if not self.loop._closed else None
@@ -213,7 +218,8 @@ class Run:
             started = attempt(self._run_ahead, lane, steps, frame)
             if isinstance(started, Failed):
                 self.loop.widen.decline(lane, started.reason)
-        self._since, self._timed = time.perf_counter(), steps.count
+        # turns that have run ahead are short, and say nothing about how long they take as written
+        self._since, self._timed = time.perf_counter(), steps.count if self._turns is None else self._last
 
     # -- running ahead
 
@@ -298,7 +304,7 @@ class Run:
         turns, number = self._turns, steps.count - self._first
         assert turns is not None
         steps.due = steps.count + 1
-        stands = self.loop.stands_in(frame.f_code) and self._is_around(frame)
+        stands = turns.whole or (self.loop.stands_in(frame.f_code) and self._is_around(frame))
         why = turns.hand_over(number, steps.value) if stands else No("its code or a name around it was changed")
         if isinstance(why, No):
             self._turns, steps.replays, steps.due = None, 0, self._last

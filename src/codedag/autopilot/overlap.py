@@ -84,6 +84,7 @@ class Overlap:
         self._changed: Any = None
         self._batch: EarlyBatch | None = None
         self._of: Any = None  # the fetcher that it is for
+        self._left: Any = None  # gives it up once its iterator is gone
         self._stored: frozenset[str] = frozenset()
         self._files = -1
 
@@ -108,6 +109,7 @@ class Overlap:
         """Ends what runs beside the program: it forks, or ends."""
         batch, self._batch = self._batch, None
         if batch is not None:
+            self._left.detach()
             batch.leave()
             batch.end()
 
@@ -125,6 +127,7 @@ class Overlap:
         if batch is None or batch.indices is not indices or self._of is not fetcher:
             return None
         self._batch = self._of = None
+        self._left.detach()
         course = self._courses[id(lane)]
         verdict = attempt(batch.as_it_was)
         why = verdict.reason if isinstance(verdict, Failed | No) else ""
@@ -200,7 +203,8 @@ class Overlap:
             course.begun = True
             self.widen.begin(lane.root, course.trial, "the next batch while this one is used", lane.site, "overlap")
         self._batch, self._of = batch, fetcher
-        weakref.finalize(iterator, batch.leave).atexit = False
+        self._left = weakref.finalize(iterator, batch.leave)
+        self._left.atexit = False
         batch.start()
 
     def _pull(self, iterator: Any) -> Any:

@@ -452,11 +452,11 @@ class Pilot:
     def _widened(self, function: Function, trial: Trial, variant: str, site: int, kind: str) -> None:
         path, owner = function
         first = site if site >= 0 else self.program.files[path].sites_of(owner)[0].info.index
-        self.applied.append(Applied(kind, path, owner, [first], [owner], trial, variant))
+        self.applied.append(Applied(kind, path, owner, [first], ["loop" if site >= 0 else owner], trial, variant))
 
     def _not_widened(self, what: str, function: Function, reason: str) -> None:
         path, owner = function
-        self.refused.append(Refused(f"{owner}: {what}", shown_path(path), reason))
+        self.refused.append(Refused(f"{owner or 'the script'}: {what}", shown_path(path), reason))
 
 
 def _recorded(file: InstrumentedFile) -> set[str]:

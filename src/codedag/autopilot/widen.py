@@ -320,7 +320,8 @@ class Widen:
         """Ends a lane for good, and says why."""
         lane.declined = why
         lane.trial.stop(why)
-        self.refuse("its items in several threads", lane.root, why)
+        line = f" of line {self.program.files[lane.root[0]].infos[lane.site].line}" if lane.site >= 0 else ""
+        self.refuse(f"its loop{line} in several threads" if line else "its items in several threads", lane.root, why)
 
 
 def _method(original: types.FunctionType, instead: Callable[..., Any]) -> Any:
