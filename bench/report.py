@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 
+import psutil  # noqa: E402
 import report_runs  # noqa: E402
 from browser import CHROMIUM, Browser  # noqa: E402
 
@@ -70,6 +71,8 @@ class Follower:
         self._server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._server.stdout is not None
         self._address = self._server.stdout.readline().removeprefix("report: ").strip()
+        times = psutil.Process(self._server.pid).cpu_times()
+        self._started = times.user + times.system
         self.answers, self._ended = 0, threading.Event()
         self._thread = threading.Thread(target=self._ask)
         self._thread.start()
@@ -84,7 +87,7 @@ class Follower:
             self._ended.wait(1.0)
 
     def end(self) -> float:
-        """The processor time that serving took."""
+        """The processor time that serving took, after the server had started."""
         self._ended.set()
         self._thread.join()
         self._server.send_signal(signal.SIGINT)
@@ -92,7 +95,7 @@ class Follower:
         self._server.returncode = 0
         assert self._server.stdout is not None
         self._server.stdout.close()
-        return usage.ru_utime + usage.ru_stime
+        return usage.ru_utime + usage.ru_stime - self._started
 
 
 def _traced(run: Path, followed: bool) -> dict[str, float]:

@@ -124,9 +124,16 @@ def _words(options: dict[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in shown.items())
 
 
-MEDIAN = _options(("uint8", {"size": 3}), ("uint8", {"size": 9}), ("float32", {"size": 5}), ("float64", {"size": 3}))
+MEDIAN = _options(
+    ("uint8", {"size": 3}),
+    ("uint8", {"size": 5}),
+    ("uint8", {"size": 9}),
+    ("float32", {"size": 5}),
+    ("float64", {"size": 3}),
+)
 EXTREME = _options(
     ("uint8", {"size": 3}),
+    ("uint8", {"size": 5}),
     ("uint8", {"size": (5, 3), "mode": "wrap"}),
     ("float32", {"size": 5}),
     ("float64", {"size": 3, "mode": "constant"}),
@@ -223,6 +230,16 @@ def series(*args: Any, texts: bool = False) -> Maker:
     return make
 
 
+def glass(channels: tuple[int, ...]) -> Maker:
+    """Calls that exchange pixels with others up to 4 away."""
+
+    def make(shape: Shape, plain: bool) -> Arguments:
+        moves = np.random.default_rng(0).integers(-4, 4, (shape[0] * shape[1], 1, 2))
+        return (image((*shape, *channels), "uint8", plain), 0.7, 4, 1, moves, "exact"), {}
+
+    return make
+
+
 PER_CHANNEL = np.array([123.7, 116.3, 103.5], np.float32), np.array([0.017, 0.0175, 0.0174], np.float32)
 
 CASES: dict[str, tuple[Case, ...]] = {
@@ -232,6 +249,9 @@ CASES: dict[str, tuple[Case, ...]] = {
     "pandas.Series.nunique": (("50", series()),),
     "albucore.normalize": (("colour", colour(*PER_CHANNEL)),),
     "albucore.to_float": (("colour", colour()), ("grey", grey())),
+    "albucore.from_float": (("colour", colour_floats("float32", np.uint8)), ("grey", floats("float32", np.uint8))),
+    "albumentations.augmentations.blur.functional.glass_blur": (("colour", glass((3,))), ("grey", glass(()))),
+    "albumentations.augmentations.pixel.functional.slic": (("colour 100", colour(100)),),
     "torch.tensor": (("ints", numbers(int)), ("floats", numbers(float))),
     "torch.unique": (
         ("bytes", tensor("uint8")),
@@ -303,6 +323,10 @@ CASES: dict[str, tuple[Case, ...]] = {
     ),
     "scipy.ndimage.distance_transform_edt": (("2 % zeros", mask(0.98)), ("half", mask(0.5)), ("blobs", blobs())),
     "skimage.transform.resize": (
+        ("bytes to 224", colour((224, 224))),
+        ("float32 to 224", colour_floats("float32", (224, 224))),
+        ("float32 to 224, not smooth", colour_floats("float32", (224, 224), anti_aliasing=False)),
+        ("grey to 224", floats("float32", (224, 224))),
         ("float32 smooth", floats("float32", (100, 100))),
         ("float32", floats("float32", (100, 100), anti_aliasing=False)),
         ("colour bytes", colour((100, 100))),
@@ -334,6 +358,11 @@ CASES: dict[str, tuple[Case, ...]] = {
     "scipy.ndimage.sobel": GRADIENT,
     "scipy.ndimage.prewitt": GRADIENT,
     "scipy.ndimage.uniform_filter": (("3", grey(3)), ("5", grey(5)), ("(1, 9)", grey((1, 9)))),
+    "scipy.signal.convolve2d": (
+        ("float32 3x3", floats("float32", np.ones((3, 3), np.float32), "same", "symm")),
+        ("float64 5x5", floats("float64", np.ones((5, 5)), "same")),
+        ("uint8 9x9", grey(np.ones((9, 9)), "same")),
+    ),
     "scipy.signal.medfilt": (("uint8", grey()), ("float32", grey(5, dtype="float32"))),
     "scipy.signal.medfilt2d": (("uint8", grey()), ("float32", grey(5, dtype="float32"))),
     "scipy.signal.get_window": WINDOW,

@@ -2,6 +2,8 @@
 processor time, one thread, with guard.
 
 python bench/substitutions.py [--only NAME] [--smallest] [--plain] [--rounds N] [-o RESULTS.json]
+
+With --only the rows of other functions stay in the file of results.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from codedag.backends.registry import Substitution, all_substitutions  # noqa: E
 
 SIZES = ((128, 128), (224, 224), (480, 640))
 SMALLEST = ((32, 32), (64, 64), (128, 128))
-LIBRARIES = ("numpy", "scipy", "scikit-image", "librosa", "pillow", "albucore", "torch", "pandas")
+LIBRARIES = ("numpy", "scipy", "scikit-image", "librosa", "pillow", "albucore", "albumentations", "torch", "pandas")
 
 
 def seconds(function: Callable[[], Any], repeats: int) -> float:
@@ -111,7 +113,16 @@ def main() -> None:
     slow = [row for row in found if row.get("median", 9) < 1.1]
     print(f"{len(found)} rows, {len(slow)} below 1.1")
     if options.output:
-        options.output.write_text(json.dumps({"versions": versions, "rows": found}, indent=1) + "\n")
+        kept = kept_rows(options.output, {row["name"] for row in found}) if options.only else []
+        rows_now = sorted([*kept, *found], key=lambda row: str(row["name"]))
+        options.output.write_text(json.dumps({"versions": versions, "rows": rows_now}, indent=1) + "\n")
+
+
+def kept_rows(path: Path, measured: set[str]) -> list[dict[str, Any]]:
+    """The rows of a file of results that were not measured anew."""
+    known = {one.name for one in all_substitutions()} - measured
+    before = json.loads(path.read_text())["rows"] if path.exists() else []
+    return [row for row in before if row["name"] in known]
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 """Runs other projects' own test-suites plain and under an EXACT plan, and compares which tests fail.
 
-python bench/suites.py librosa=DIR albumentations=DIR [--files tests/test_filters.py ...] [--keep] [-o RESULTS.json]
+python bench/suites.py librosa=DIR albumentations=DIR [--files tests/test_filters.py ...] [--learn | --keep] [-o FILE]
 
 DIR is a checkout of the tag of the installed version; `import NAME` is the installed one.  The plan names every
 registered exact substitution; what becomes of the calls is printed: intercepted, answered by a substitute, compared.
+With --learn the suite runs twice under a plan, as a program does that is run again: the first run has all of it, the
+second only what the first left in use and found faster.  A function is left in use unless it failed, differed, was not
+faster, or took longer to decline calls than it saved; faster means a measured gain of at least WORTH.
 Tests use small inputs, on which much is demoted for being no faster; with --keep it stays, so that more is compared.
 A file that is named runs alone; without names all files of DIR/tests do.  Exits with 1 if a test fails under the plan
 that passes without it.
@@ -25,12 +28,19 @@ from typing import Any
 from codedag.backends.registry import EXACT, all_substitutions
 
 OUTCOMES = ("failure", "error")
+WORTH = 1.05  # the gain below which a trial is ended too
 
 
 def plan() -> dict[str, Any]:
     """The plan that asks for every exact substitution on the CPU."""
     exact = [one for one in all_substitutions() if one.equivalence is EXACT and one.pu == "cpu"]
     return {"context_device_map": {one.source: "cpu" for one in exact}}
+
+
+def learned(stats: dict[str, Any]) -> dict[str, Any]:
+    """The plan for the next run: what this one left in use, used, and found faster."""
+    used = {source: one for source, one in stats["functions"].items() if one["active"] and one["fast"] + one["checked"]}
+    return {"context_device_map": {source: "cpu" for source, one in used.items() if one["gain"] >= WORTH}}
 
 
 def run(folder: Path, files: list[str], scratch: Path, options: list[str]) -> dict[str, str]:
@@ -64,29 +74,44 @@ def failing(found: dict[str, str]) -> set[str]:
     return {name for name, outcome in found.items() if outcome in OUTCOMES}
 
 
-def compare(name: str, folder: Path, files: list[str], keep: bool) -> dict[str, Any]:
-    """What fails plain and under the plan, and what became of the calls."""
+def under_plan(folder: Path, files: list[str], wanted: dict[str, Any], options: list[str]) -> tuple[Any, Any]:
+    """The outcome of every test with a plan in force, and what became of the calls."""
     with tempfile.TemporaryDirectory() as made:
         scratch = Path(made)
-        (scratch / "plan.json").write_text(json.dumps(plan()))
-        options = ["--codedag-plan", str(scratch / "plan.json"), "--codedag-stats", str(scratch / "stats.json")]
-        options += ["--codedag-keep"] if keep else []
-        before = run(folder, files, scratch, [])
-        under = run(folder, files, scratch, options)
-        stats = json.loads((scratch / "stats.json").read_text())
+        (scratch / "plan.json").write_text(json.dumps(wanted))
+        options = [
+            "--codedag-plan",
+            str(scratch / "plan.json"),
+            "--codedag-stats",
+            str(scratch / "stats.json"),
+            *options,
+        ]
+        return run(folder, files, scratch, options), json.loads((scratch / "stats.json").read_text())
+
+
+def compare(name: str, folder: Path, files: list[str], keep: bool, learn: bool) -> dict[str, Any]:
+    """What fails plain and under the plan, and what became of the calls."""
+    with tempfile.TemporaryDirectory() as made:
+        before = run(folder, files, Path(made), [])
+    under, stats = under_plan(folder, files, plan(), ["--codedag-keep"] if keep else [])
+    first, tried = failing(under), stats["functions"]
+    if learn:
+        under, stats = under_plan(folder, files, learned(stats), [])
     functions = {source: one for source, one in stats["functions"].items() if one["calls"]}
     return {
         "suite": name,
         "version": importlib.metadata.version(name),
         "files": files,
         "kept": keep,
+        "learned": learn,
         "tests": len(before),
         "passed": sum(outcome == "passed" for outcome in before.values()),
         "failing": sorted(failing(before)),
-        "new_failures": sorted(failing(under) - failing(before)),
+        "new_failures": sorted((failing(under) | first) - failing(before)),
         "no_longer_failing": sorted(failing(before) - failing(under)),
         "verdict": stats["verdict"],
         "functions": functions,
+        "first_run": {source: one for source, one in tried.items() if learn and one["calls"]},
     }
 
 
@@ -112,13 +137,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("suites", nargs="+", metavar="NAME=DIR")
     parser.add_argument("--files", nargs="*", default=["tests"])
+    parser.add_argument("--learn", action="store_true", help="run twice: the second plan has what the first run kept")
     parser.add_argument("--keep", action="store_true", help="keep substitutes that are not faster here")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     results = []
     for suite in options.suites:
         name, _, folder = suite.partition("=")
-        results.append(compare(name, Path(folder).resolve(), options.files, options.keep))
+        results.append(compare(name, Path(folder).resolve(), options.files, options.keep, options.learn))
         print(shown(results[-1]), flush=True)
     if options.output:
         options.output.write_text(json.dumps(results, indent=1) + "\n")

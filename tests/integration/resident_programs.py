@@ -12,6 +12,7 @@ import threading
 import numpy as np
 import second_device
 import torch
+from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
 kept = second_device.start()
@@ -99,7 +100,20 @@ def twice(image):
     return np.concatenate([cv2.flip(small, 1), cv2.flip(small, 0)])
 
 
-FUNCTIONS = (straight, nested, watched, asked, declined, raising, changed, twice)
+def portrait(image):
+    """Methods of a picture."""
+    made = Image.fromarray(image)
+    return np.array(made.resize((40, 30)).transpose(0).rotate(30).convert("L").crop((2, 2, 30, 20)))
+
+
+def whole(image):
+    """Functions of numpy."""
+    return np.clip(np.sum(np.roll(image.astype(np.int64), 3, axis=0), axis=2), 100, 200)
+
+
+FUNCTIONS = (straight, nested, watched, asked, declined, raising, changed, twice, portrait, whole)
+OTHERS = ("numpy.roll", "numpy.sum", "numpy.clip")
+PILLOW = tuple(f"PIL.Image.Image.{name}" for name in ("resize", "transpose", "rotate", "convert", "crop"))
 
 
 class Photos(Dataset):
@@ -119,9 +133,9 @@ def picture(number):
     return np.random.default_rng(number).integers(0, 256, (60, 80, 3)).astype(np.uint8)
 
 
-def plan(names=NAMES):
+def plan(names=NAMES, more=()):
     """All of these functions on the device."""
-    return {"context_device_map": {f"cv2.{name}": DEVICE for name in names}}
+    return {"context_device_map": dict.fromkeys((*(f"cv2.{name}" for name in names), *more), DEVICE)}
 
 
 def moves(log):
@@ -129,12 +143,12 @@ def moves(log):
     return {"there": log.count("to device"), "back": log.count("to host")}
 
 
-def outcomes(functions, **options):
+def outcomes(functions, more=(), **options):
     """By function: whether it gives what it gave, what its calls were counted as, and what moved in the last one."""
     before = {function: results(function) for function in functions}
     codes = [each.__code__ for each in FUNCTIONS]
     answer, counted = {}, {}
-    with codedag.apply(plan(), demote=False, **options) as migrator:
+    with codedag.apply(plan(more=more), demote=False, **options) as migrator:
         for function in functions:
             after, log = results(function), list(second_device.LOG)
             stats = migrator.get_stats()
@@ -235,6 +249,15 @@ def in_workers():
     return {"same": same, "plain": plain, "stats": stats}
 
 
+def followed():
+    """Where a function of torch runs that a plan names: with its tensors, as ever."""
+    with codedag.apply({"context_device_map": {"torch.nn.functional.interpolate": DEVICE}}) as migrator:
+        there = torch.nn.functional.interpolate(torch.ones(1, 3, 8, 8).to("fakepu"), scale_factor=2)
+        here = torch.nn.functional.interpolate(torch.ones(1, 3, 8, 8), scale_factor=2)
+        reason = migrator.get_stats()["torch.nn.functional.interpolate"]["reason"]
+    return {"there": there.device.type, "here": here.device.type, "reason": reason}
+
+
 def in_threads():
     """Whether four threads get what one gets, while a fifth takes the plan back and applies it again."""
     pictures = [picture(number) for number in range(8)]
@@ -263,7 +286,8 @@ def in_threads():
 
 
 if __name__ == "__main__":
-    answer = outcomes(FUNCTIONS, mode="off")
+    answer = outcomes(FUNCTIONS, more=(*OTHERS, *PILLOW), mode="off")
+    answer["checked portrait"] = outcomes([portrait], more=PILLOW, mode="shadow")["portrait"]
     answer["sampled"] = outcomes([straight])["straight"]
     answer["shadow"] = outcomes([straight], mode="shadow")["straight"]
     answer["strict"] = outcomes([nested], mode="strict")["nested"]
@@ -273,4 +297,5 @@ if __name__ == "__main__":
     answer["wrong"] = wrong()
     answer["workers"] = in_workers()
     answer["threads"] = in_threads()
+    answer["followed"] = followed()
     sys.stdout.write(json.dumps(answer) + "\n")

@@ -32,12 +32,14 @@ def test_doctor_names_what_works_here(codedag):
     ("arguments", "words"),
     [
         (["missing.py"], "there is no script 'missing.py'"),
+        (["cells.ipynb"], "'cells.ipynb' is a notebook"),
         ([], "Name the script"),
         (["-m", "no_such_module_anywhere"], "no module 'no_such_module_anywhere'"),
         (["."], "directory without __main__.py"),
     ],
 )
-def test_a_program_that_cannot_be_started_is_an_error(codedag, command, arguments, words):
+def test_a_program_that_cannot_be_started_is_an_error(codedag, tmp_path, command, arguments, words):
+    (tmp_path / "cells.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4}')
     got = codedag(command, *arguments)
     assert got.returncode == 2
     assert words in got.stderr

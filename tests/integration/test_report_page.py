@@ -448,6 +448,20 @@ def test_a_run_in_which_nothing_took_time_is_drawn(browser, tmp_path):
     _quiet(browser)
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("timeText(0.99996)", "1000 ms"), ("timeText(0.0123)", "12.3 ms"), ("timeText(99.97)", "100 s"),
+        ("timeText(11127.4)", "11,127 s"), ("timeText(9.9996e-4)", "1000 µs"), ("timeText(0)", "0 s"),
+        ("sizeText(999960)", "1000 kB"), ("sizeText(1e6)", "1.00 MB"), ("sizeText(12)", "12 B"),
+    ],
+)  # fmt: skip
+def test_figures_are_written_out(browser, two_units, call, words):
+    if browser.run("typeof timeText") != "function":
+        _open(browser, two_units)
+    assert browser.run(call) == words
+
+
 def test_a_hundred_thousand_operations_open(browser, tmp_path):
     report_runs.large(tmp_path / "run", 100_000)
     _open(browser, tmp_path / "run")

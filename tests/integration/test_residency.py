@@ -40,6 +40,24 @@ def test_a_chain_of_four_calls_moves_once_in_and_once_out(answer, name):
     assert [stats[call]["fetched_nbytes"] for call in CALLS] == [0, 0, 0, 10 * PREPARED]
 
 
+def test_methods_of_a_picture_are_a_chain(answer):
+    pillow = [f"PIL.Image.Image.{name}" for name in ("resize", "transpose", "rotate", "convert", "crop")]
+    found, checked = answer["portrait"], answer["checked portrait"]
+    assert found["same"]
+    assert found["moves"] == {"there": 1, "back": 1}
+    assert [found["stats"][name]["resident"] for name in pillow] == [0, 10, 10, 10, 10]
+    assert checked["same"]
+    assert [checked["stats"][name]["checked"] for name in pillow] == [10] * 5
+    assert sum(checked["stats"][name]["mismatches"] for name in pillow) == 0
+
+
+def test_functions_of_numpy_are_a_chain(answer):
+    found = answer["whole"]["stats"]
+    assert answer["whole"]["same"]
+    assert [found[f"numpy.{name}"]["resident"] for name in ("roll", "sum", "clip")] == [0, 10, 10]
+    assert answer["whole"]["moves"] == {"there": 1, "back": 1}
+
+
 def test_an_unknown_consumer_gets_a_plain_array(answer):
     assert answer["watched"]["same"]
     assert answer["watched"]["moves"] == {"there": 2, "back": 2}
@@ -115,3 +133,9 @@ def test_nothing_on_a_device_leaves_a_worker(answer):
 
 def test_threads_never_see_a_value_that_is_not_theirs(answer):
     assert answer["threads"]["same"]
+
+
+def test_functions_of_torch_follow_their_tensors(answer):
+    found = answer["followed"]
+    assert (found["there"], found["here"]) == ("fakepu", "cpu")
+    assert found["reason"] == "a function of torch, which runs where its tensors are"

@@ -62,7 +62,7 @@ def test_the_page_and_its_data_are_served(server):
 def test_newer_data_is_given_when_a_file_has_changed(server, run):
     _, _, version = _ask(f"{server.address}data.json")
     save(report_runs.graph(30), run / "graph.json")
-    for _ in range(200):  # it is made anew when that is due
+    for _ in range(1200):  # it is made anew when that is due
         status, data, newer = _ask(f"{server.address}data.json?version={version}")
         if status == 200:
             break

@@ -47,6 +47,7 @@ from codedag.trace.recorder import Recorder, Template, shown_path
 if TYPE_CHECKING:
     from codedag.autopilot.placed import Placed
     from codedag.backends.apart import Prover
+    from codedag.migrate.recall import Recall
 
 ENDED = "the program ended before it was proven"
 OBSERVE = 40  # executions of one operation after which its function has been seen enough
@@ -99,6 +100,7 @@ class Pilot:
     _ending: bool = False  # the program has ended: what is not begun is not done
     _working: threading.Lock = field(default_factory=threading.Lock)  # held while something is being planned
     _forking: bool = False
+    inline: float = 0.0  # seconds of planning in the program's own thread
     beside: float = 0.0  # seconds of the processor that planning took
     unplanned: list[Function] = field(default_factory=list)  # settled, and their planning has not ended
 
@@ -170,6 +172,8 @@ class Pilot:
         self.team.stop()
         self.widen.restore()
         self._end_thread()
+        if self._prover is not None:
+            attempt(self._prover.close)
         attempt(self.inside.restore)
         if self.placed is not None:
             attempt(self.placed.stop)
@@ -214,7 +218,9 @@ class Pilot:
 
         Returns how many chains of sites and templates are the parent's.
         """
-        self._inbox, self._working, self._forking, self._prover = queue.Queue(), threading.Lock(), False, None
+        self._inbox, self._working, self._forking = queue.Queue(), threading.Lock(), False
+        if self._prover is not None:
+            self._prover.forget()
         self.program.fresh_lock()
         self.memory.paused = True  # what a worker keeps is gone with it, and each would keep its own
         self._thread, self._paused = None, True
@@ -279,9 +285,16 @@ class Pilot:
     def later(self, job: Callable[[], None]) -> None:
         """Has a job done by the background thread, or at once."""
         if self.synchronous or self._thread is None:
+            started = time.perf_counter()
             job()
+            self.inline += time.perf_counter() - started
         else:
             self._inbox.put(job)
+
+    def observing(self) -> float:
+        """Seconds for which the program was held up by observing; what was planned meanwhile does not count."""
+        spent: int = site_module.native.spent()
+        return max(spent / 1e9 - self.inline, 0.0)
 
     # -- planning (in the background thread)
 
@@ -335,7 +348,7 @@ class Pilot:
 
     def _end_costly_observing(self) -> None:
         """Ends observing what is left if it has cost more than it may; what was seen until then is planned."""
-        spent, passed = site_module.native.spent() / 1e9, time.perf_counter() - self.started_at
+        spent, passed = self.observing(), time.perf_counter() - self.started_at
         most = self.max_overhead * passed
         if self.observe_only or spent <= (max(most, GRACE) if self.max_overhead == MAX_OVERHEAD else most):
             return
@@ -367,6 +380,8 @@ class Pilot:
 
     def _take_back(self, applied: Applied, indexes: Iterable[int]) -> None:
         """Takes a change out of the program's code once its trial has ended badly."""
+        if any(is_recalled(self.program.site(applied.path, index)) for index in indexes):
+            return  # what keeps the results of the call goes on, and leaves the change aside
         if not self.widen.covers(applied.path, applied.owner):
             attempt(self.program.retire, applied.path, applied.owner, indexes)
 
@@ -385,6 +400,11 @@ class Pilot:
             return
         for prefix in find.prefixes(file, owner, seen, taken):
             self.apply_prefix(file, owner, prefix)
+            taken |= {link.site.info.index for link in prefix.links}
+        slow = find.slow_calls(file, owner, seen, taken)
+        slow += [(a.sites[0], a.names[0]) for a in self.applied if _is_slow(a, path, owner) and a.sites[0] not in taken]
+        for site, name in dict(slow).items():
+            self.apply_recall(file, owner, site, name)
         self.widen.loops.keep(file, owner)
         self.program.install(path, [owner])
         self.widen.look()
@@ -431,6 +451,23 @@ class Pilot:
         applied = Applied("remember", file.path, owner, sites, list(found.names), trial, "kept in memory")
         self._switch(file, applied, prefix.variants())
 
+    def apply_recall(self, file: InstrumentedFile, owner: str, site: int, name: str) -> None:
+        """Keeps what a slow call gives, for when the same arguments come again."""
+        from codedag.migrate.recall import Recall
+
+        trial = Trial(name)
+        recall = Recall(file.sites[site], trial, self.memory, Repeats(self.program).expected)
+        applied = Applied("recall", file.path, owner, [site], [name], trial, "kept in memory")
+        self._switch(file, applied, recall.variants())
+        trial.on_stop = partial(self.later, partial(self._end_recall, applied, recall))
+
+    def _end_recall(self, applied: Applied, recall: Recall) -> None:
+        """Puts back what stood at the site: a substitute that is in use, or nothing."""
+        if recall.inner_is_active():
+            self.program.plan(applied.path, applied.owner, {applied.sites[0]: recall.inner})
+        else:
+            self._take_back(applied, applied.sites)
+
     def _switch(self, file: InstrumentedFile, applied: Applied, variants: dict[int, Any]) -> None:
         self.begin(applied)
         applied.trial.on_stop = partial(self.later, partial(self._take_back, applied, list(variants)))
@@ -457,6 +494,20 @@ class Pilot:
     def _not_widened(self, what: str, function: Function, reason: str) -> None:
         path, owner = function
         self.refused.append(Refused(f"{owner or 'the script'}: {what}", shown_path(path), reason))
+
+
+def _is_slow(applied: Applied, path: str, owner: str) -> bool:
+    """Whether a substitute that was known from the start takes long all the same."""
+    if applied.kind != "substitute" or not applied.known or (applied.path, applied.owner) != (path, owner):
+        return False
+    times = sorted(seconds for _, seconds in applied.trial.pairs)
+    return bool(times) and times[len(times) // 2] * 1e9 >= find.SLOW_NS and find.is_pure(applied.names[0])
+
+
+def is_recalled(site: Any) -> bool:
+    """Whether the results of a site are kept now."""
+    recall = getattr(getattr(site.variant, "inner", site.variant), "__self__", None)
+    return getattr(recall, "recalls", False) is True
 
 
 def _recorded(file: InstrumentedFile) -> set[str]:

@@ -89,6 +89,7 @@ class Placed:
         migrator.restore()
         for applied, passage in self._chains:
             applied.equivalence = _loosest(passage.classes)
+            applied.names = [passage.sources.get(number, name) for number, name in enumerate(applied.names)]
         for wish in {migrator.source_of(wish): wish for wish in migrator.wishes.wanted}.values():
             source = migrator.source_of(wish)
             if counted.get(source, Counted()).calls:

@@ -12,18 +12,20 @@ from codedag.autopilot.applied import PLACE, Refused
 from codedag.autopilot.inside import Wish
 from codedag.autopilot.rows import ROW_BY_ROW
 from codedag.autopilot.shares import Proven
+from codedag.devices.present import load
 from codedag.instrument.program import InstrumentedFile
 from codedag.ir import Move
 from codedag.migrate.caller import Caller
 from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.usable import library_of
 from codedag.trace.recorder import shown_path
 
 if TYPE_CHECKING:
     from codedag.autopilot.pilot import Pilot
 
 #: The kinds of changes that can be made again from their place in the source alone.
-KINDS = ("fuse", "substitute", "remember", "widen", "overlap", "inside")
+KINDS = ("fuse", "substitute", "remember", "recall", "widen", "overlap", "inside")
 _ANOTHER_VERSION = "the plan was made for another version of this file"
 
 
@@ -58,8 +60,8 @@ class Replay:
     def from_known(self, file: InstrumentedFile) -> None:
         """Makes the changes that are known for a file as it is loaded; the rest of it is observed as ever."""
         for move in self.pilot.known:
-            if move.kind == "substitute" and move.chain[0] in ROW_BY_ROW:  # found before their first call in any case
-                continue
+            if move.kind == "recall" or (move.kind == "substitute" and move.chain[0] in ROW_BY_ROW):
+                continue  # found again in any case: the one around what is made here, the other before its first call
             if move.file == file.path and move.sha256 != file.sha256:
                 if file.path not in self.stale:
                     self.stale.add(file.path)
@@ -106,6 +108,7 @@ class Replay:
             "fuse": self._chain,
             "substitute": self._call,
             "remember": self._prefix,
+            "recall": self._kept_call,
             "widen": self._items,
             "overlap": self._items,
             "inside": self._inside,
@@ -118,7 +121,9 @@ class Replay:
         from codedag.backends.registry import find as substitutes
 
         for substitution in substitutes(move.chain[0]):
-            if substitution.into == move.variant:
+            if substitution.into == move.variant and not substitution.stays:  # accelerators are for Placed
+                if self.pilot.plan is not None and substitution.pu != "cpu":
+                    load(library_of(substitution.needs))  # the user's plan names it
                 self.pilot.apply_call(file, move.function, find.FoundCall(move.sites[0], substitution))
                 return
         raise LookupError(f"{move.chain[0]} -> {move.variant} is not in the registry of this installation")
@@ -133,6 +138,9 @@ class Replay:
         if any(file.sites[site].variant is not None for site in move.sites):
             raise LookupError("another change is made at one of its calls")
         self.pilot.apply_prefix(file, move.function, find.prefix_at(file, move.sites, move.chain))
+
+    def _kept_call(self, file: InstrumentedFile, move: Move | Proven) -> None:
+        self.pilot.apply_recall(file, move.function, move.sites[0], move.chain[0])
 
     def _items(self, file: InstrumentedFile, move: Move | Proven) -> None:
         self.pilot.widen.expect()

@@ -20,7 +20,6 @@ from codedag.autopilot.proven import Store
 from codedag.autopilot.workers import Crew
 from codedag.devices.host import this_machine
 from codedag.instrument import launch
-from codedag.instrument import sites as site_module
 from codedag.instrument.guard import Failed, after
 from codedag.instrument.hook import importing
 from codedag.instrument.launch import Ending, Target
@@ -163,8 +162,8 @@ def _conclude(pilot: Pilot, spans: Spans, ended: float) -> Outcome:
         program=ended - pilot.started_at,
         switched=ended - pilot.switched_at if pilot.switched_at is not None else 0.0,
         ending=2 * (perf_counter() - ended),  # the files are not written yet, which takes about as long
-        observing=site_module.native.spent() / 1e9,
-        beside=pilot.beside,
+        observing=pilot.observing(),
+        beside=pilot.beside + pilot.inline,
     )
     return conclude(pilot, spans)
 

@@ -80,6 +80,7 @@ class WorkerReport(msgspec.Struct, kw_only=True):
     refused: list[Refusal] = []
     kernels: list[tuple[Natural, Natural]] = []  # bytes per element and channels of the kernels that it uses
     engines: list[str] = []
+    capped: bool = False  # cv2 had one thread
     failure: str = ""  # why this process did nothing
     ended: bool = False  # it came to its end: nothing is missing
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from codedag.autopilot import workers
+from codedag.autopilot.capped import Capping
 from codedag.autopilot.shares import Refusal, WorkerReport, move_of, share_of
 from codedag.autopilot.workers import FIRST_WORD, Crew
 from codedag.backends.registry import known_sources
@@ -32,11 +33,13 @@ class Team:
     def __init__(self, pilot: Pilot) -> None:
         self.pilot = pilot
         self.crew = Crew(None)
+        self.capping = Capping(pilot.program)
         self._adopted: set[tuple[str, str, tuple[int, ...]]] = set()
         self._lookout = workers.Lookout(self)
         self._began = 0.0
         self._began_worker = 0  # the process in which that was told
         self._spent = 0  # nanoseconds of observing that are the parent's
+        self._capped = False  # whether cv2 has one thread in this worker
 
     def start(self) -> None:
         """Is told of processes that the program starts from now on."""
@@ -54,6 +57,12 @@ class Team:
         """Takes over what workers have proven, for the process to come."""
         self.pilot.pause()
         self.adopt()
+        if self._may_change:
+            attempt(self.capping.look)
+
+    @property
+    def _may_change(self) -> bool:
+        return not self.pilot.observe_only and self.pilot.plan is None
 
     def after_fork(self) -> None:
         """Goes on in the process that forked."""
@@ -73,6 +82,7 @@ class Team:
             self._began_worker = self.crew.process
             self.pilot.widen.leave()
             attempt(self._share_memory)
+            self._capped = self._may_change and attempt(self.capping.begin_worker) is True
         attempt(self.crew.tell, self._fill, FIRST_WORD)  # so that the program knows of this process, however it ends
         self.pilot.tick()
 
@@ -130,6 +140,7 @@ class Team:
         report.engines = pilot.shelf.engines()
         report.observing_seconds = (site_module.native.spent() - self._spent) / 1e9
         report.records = self.crew.records(pilot.recorder.gathered())
+        report.capped = self._capped
         now = time.perf_counter()
         report.spans = [(file, owner, (w.ended or now) - w.started) for (file, owner), w in own.items()]
 
@@ -146,6 +157,9 @@ class Team:
         self.crew.hear()
         reports = self.crew.reports
         notes = [f"process {r.process} ran as written: {r.failure}" for r in reports if r.failure]
+        capped = sum(report.capped for report in reports)
+        if capped:
+            notes.append(f"cv2 had one thread in {capped} of {len(reports)} workers: together they keep all cores busy")
         cut = sum(not report.ended for report in reports)
         if cut:
             notes.append(
@@ -157,7 +171,7 @@ class Team:
     def adopt(self) -> None:
         """Makes the changes that workers have proven, for the processes that are started from now on."""
         pilot = self.pilot
-        if pilot.observe_only or pilot.plan is not None or not self.crew.hear():
+        if not self._may_change or not self.crew.hear():
             return
         self._take_back_what_disappoints()
         pilot.later(_load_registry)  # here, once, and not in every worker that plans

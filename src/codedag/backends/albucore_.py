@@ -15,6 +15,8 @@ from codedag.ir.verdict import Verdict
 
 ALBUCORE = "albucore>=0.0.24,<0.1"  # copies of its formulas; another release may change them
 LEAST = 4096
+LEAST_ROUNDED = 1024  # rounding, cutting and casting are four passes of numpy
+_UINT8 = np.dtype(np.uint8)
 
 
 @substitutes("albucore.normalize", into="codedag", gives=EXACT, needs=ALBUCORE, source_needs=ALBUCORE)
@@ -51,8 +53,30 @@ def _(call: Any) -> Verdict:
     return answer(reason or ("a lone channel" if lone else ""))
 
 
-def _image(value: Any) -> str:
-    reason = byte_array(value, LEAST)
+@substitutes("albucore.from_float", into="codedag", gives=EXACT, needs=ALBUCORE, source_needs=ALBUCORE)
+def from_float(img: Any, target_dtype: Any, max_value: Any = None) -> Array:
+    """Floats from 0 to 1 as bytes: one product, rounded half to even, then kept within a byte."""
+    result = np.empty(img.shape, np.uint8)
+    if _pixels.round(img, result, img.size, 255.0 if max_value is None else max_value):
+        return result
+    return from_float.original()(img, target_dtype, max_value)  # type: ignore[no-any-return]  # it warns of a NaN
+
+
+@from_float.guard
+def _(call: Any) -> Verdict:
+    """Plain C-ordered float32 images of up to 4 channels into bytes, a plain positive greatest value."""
+    value, top = call.img, call.max_value
+    if type(value) is not np.ndarray or value.dtype.char != "f" or value.ndim not in (2, 3):
+        return answer("not a plain image of float32")
+    if not value.flags.c_contiguous or value.size < LEAST_ROUNDED or (value.ndim == 3 and value.shape[2] > 4):
+        return answer("not in C order, too small to gain, or more than four channels")
+    bytes_wanted = call.target_dtype is np.uint8 or call.target_dtype is _UINT8
+    plain = bytes_wanted and (top is None or (type(top) in (int, float) and 0 < top < 1e6))
+    return answer("" if plain else "not into bytes, or an odd max_value")
+
+
+def _image(value: Any, least: int = LEAST) -> str:
+    reason = byte_array(value, least)
     if reason or value.ndim not in (2, 3) or not value.flags.c_contiguous:
         return reason or "not an image in C order"
     return "" if value.ndim == 2 or value.shape[2] <= 4 else "more than four channels"
@@ -71,3 +95,8 @@ def _(rng: random.Random) -> Call:
 @to_float.calls
 def _(rng: random.Random) -> Call:
     return albucore_calls.to_float(rng)
+
+
+@from_float.calls
+def _(rng: random.Random) -> Call:
+    return albucore_calls.from_float(rng)

@@ -37,3 +37,18 @@ def to_float(rng: random.Random) -> Call:
     values: dict[str, Any] = {"img": _image(rng)}
     maybe(rng, values, 0.4, "max_value", (None, 255, 255.0, 100.5, 0, "a"))
     return spread(rng, ("img", "max_value"), values)
+
+
+def from_float(rng: random.Random) -> Call:
+    """A call of from_float, mostly with floats between 0 and 1."""
+    image = _image(rng)
+    if rng.random() < 0.9:
+        layout = "plain" if rng.random() < 0.8 else "strided"
+        image = array(rng, image.shape, "float32", layout)
+        if rng.random() < 0.8:
+            with np.errstate(all="ignore"):
+                image = (np.nan_to_num(image) % np.float32(1.2) - np.float32(0.1)).astype(np.float32)
+    kinds = (np.uint8, np.dtype("uint8"))
+    values = {"img": image, "target_dtype": weighted(rng, kinds, (np.uint16, np.float32, "uint8", np.float64), 0.08)}
+    maybe(rng, values, 0.3, "max_value", (None, 255, 255.0, 100.5, 1, -3, "a"))
+    return spread(rng, ("img", "target_dtype", "max_value"), values)

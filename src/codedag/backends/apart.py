@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
+import time
+from io import FileIO
 from typing import Any
 
 from codedag.backends.proof import known_here, proven_here
@@ -17,12 +20,13 @@ from codedag.backends.registry import Substitution, find
 from codedag.ir.verdict import No, Verdict, Yes
 
 MOST_SECONDS = 120.0  # for one proof; the slowest takes some seconds with its imports
+IDLE_SECONDS = 5.0  # after which the other process ends: the libraries that it has loaded take memory
 ENDED = "the program ended before it was proven"
 _NICE = 10
 
 
 class Prover:
-    """Proves one substitution after the other, each in a process of its own; `end` ends the one that runs."""
+    """Proves one substitution after the other in one other process, which loads libraries once; `end` ends it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -35,50 +39,104 @@ class Prover:
             return known
         if not substitution.module.startswith(f"{__package__}."):
             return proven_here(substitution)  # of a plug-in, which another process may not find
-        return No(ENDED) if self._ended else self._proven(substitution)
+        answer = b""
+        for _ in range(2):  # the process may have ended just before it was asked
+            answer = answer or (b"" if self._ended else self._asked(substitution))
+        return No(ENDED) if self._ended else _verdict(answer, self._process)
 
     def end(self) -> None:
-        """Ends the proof that runs, if any; there will be no more."""
+        """Ends the proof that runs, if any; there will be no more.  Whoever waits for it hears at once."""
         self._ended = True
-        process = self._process
-        if process is not None:
-            process.kill()
+        if self._process is not None:
+            self._process.kill()
 
-    def _proven(self, substitution: Substitution) -> Verdict:
-        command = [sys.executable, "-P", "-m", __spec__.name, substitution.source, substitution.into]
-        # not in the program's directory, whose modules may be called as libraries are
-        self._process = process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=os.sep
-        )
-        if self._ended:
-            process.kill()
-        try:
-            said = process.communicate(timeout=MOST_SECONDS)[0]
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            return No(f"its proof was not done after {MOST_SECONDS:.0f} seconds")
-        finally:
+    def close(self) -> None:
+        """Gives everything back once nobody waits for a proof any more."""
+        self.end()
+        if self._process is not None:
+            _close(self._process)
+
+    def forget(self) -> None:
+        """In a process that was just forked: the other process is its parent's."""
+        if self._process is not None:
+            self._process.returncode = 0  # not waited for by this one
+            _close(self._process)
             self._process = None
-        return No(ENDED) if self._ended else _verdict(said, process.returncode)
+
+    def _asked(self, substitution: Substitution) -> bytes:
+        """What the other process says; nothing if it has ended, as it does when it had nothing to do for long."""
+        if self._process is not None and self._process.poll() is not None:
+            _close(self._process)
+            self._process = None
+        if self._process is None:
+            self._process = _start()
+        if self._ended:
+            self._process.kill()
+        question = json.dumps([substitution.source, substitution.into]).encode() + b"\n"
+        try:
+            self._process.stdin.write(question)  # type: ignore[union-attr]
+            self._process.stdin.flush()  # type: ignore[union-attr]
+        except OSError:
+            return b""
+        return _line(self._process)
 
 
-def _verdict(said: bytes, code: int) -> Verdict:
+def _start() -> subprocess.Popen[bytes]:
+    # not in the program's directory, whose modules may be called as libraries are
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "codedag.backends.apart"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=os.sep,
+    )  # fmt: skip
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    """Closes the pipes, without a word of Python's about what is left open, and waits for the end."""
+    for pipe in (process.stdin, process.stdout):
+        try:
+            if pipe is not None:
+                pipe.close()
+        except OSError:  # what was still to be written has nowhere to go
+            continue
+    process.wait()
+
+
+def _line(process: subprocess.Popen[bytes]) -> bytes:
+    """The next line that a process writes; nothing if it ends or takes too long, and then it is ended."""
+    assert process.stdout is not None
+    until, said = time.monotonic() + MOST_SECONDS, b""
+    while not said.endswith(b"\n"):
+        ready = select.select([process.stdout], [], [], max(until - time.monotonic(), 0))[0]
+        part = os.read(process.stdout.fileno(), 1 << 16) if ready else b""
+        if not part:
+            process.kill()
+            process.wait()
+            return b""
+        said += part
+    return said
+
+
+def _verdict(said: bytes, process: subprocess.Popen[bytes] | None) -> Verdict:
     try:
-        answer: Any = json.loads(said.rpartition(b"\n")[2])
+        answer: Any = json.loads(said.splitlines()[-1])
         return Yes if answer["ok"] is True else No(str(answer["reason"]))
-    except (ValueError, KeyError, TypeError):
-        return No(f"the process that should prove it ended with exit code {code}")
+    except (ValueError, KeyError, TypeError, IndexError):
+        code = None if process is None else process.poll()
+        return No(f"the process that should prove it gave no answer (exit code {code})")
 
 
-def _main(source: str, into: str) -> None:
-    """Proves one substitution and says the verdict in the last line of stdout."""
+def _main() -> None:
+    """Answers each question on stdin by a verdict on stdout, until there are no more or none comes for long."""
     os.nice(_NICE)  # the program comes first
-    found = [one for one in find(source) if (one.source, one.into) == (source, into)]
-    verdict = proven_here(found[0]) if found else No("it is not in the registry")
-    answer = {"ok": bool(verdict), "reason": getattr(verdict, "reason", "")}
-    os.write(1, b"\n" + json.dumps(answer).encode())
+    answers = os.dup(1)
+    os.dup2(2, 1)  # what libraries print is no answer
+    questions = FileIO(0, closefd=False)  # unbuffered: what is read ahead would not be seen by `select`
+    while select.select([questions], [], [], IDLE_SECONDS)[0] and (line := questions.readline()):
+        source, into = json.loads(line)
+        found = [one for one in find(source) if (one.source, one.into) == (source, into)]
+        verdict = proven_here(found[0]) if found else No("it is not in the registry")
+        answer = {"ok": bool(verdict), "reason": getattr(verdict, "reason", "")}
+        os.write(answers, json.dumps(answer).encode() + b"\n")
 
 
 if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    _main()

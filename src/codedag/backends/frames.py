@@ -10,7 +10,8 @@ import numpy.typing as npt
 from codedag.backends.remembered import Remembered, exact_key
 
 Array = npt.NDArray[Any]
-CHUNK = 32  # frames that are transformed at once: they stay in the processor's cache
+ROOM = 1 << 19  # bytes of frames that are transformed at once: they and their spectra stay in the processor's cache
+MOST = 128  # frames
 _windows = Remembered()
 
 
@@ -26,12 +27,27 @@ def spectrum(sound: Array, length: int, step: int, window: Array) -> Array:
     """The spectra of centred frames, side by side, transformed in the precision of the window."""
     import scipy.fft
 
-    frames = np.lib.stride_tricks.sliding_window_view(np.pad(sound, length // 2), length)[::step]
+    frames = _frames(sound, length, step)
     result = np.empty((1 + length // 2, len(frames)), np.result_type(sound.dtype, np.complex64), order="F")
-    turned = result.T
-    for first in range(0, len(frames), CHUNK):
-        turned[first : first + CHUNK] = scipy.fft.rfft(frames[first : first + CHUNK] * window, axis=-1)
+    dtype, turned = np.result_type(sound, window), result.T
+    chunk = max(8, min(MOST, ROOM // (length * dtype.itemsize)))
+    room = np.empty((min(chunk, len(frames)), length), dtype)
+    for first in range(0, len(frames), chunk):
+        part = frames[first : first + chunk]
+        windowed = np.multiply(
+            part, window, out=room[: len(part)]
+        )  # fresh memory each time costs more than the product
+        turned[first : first + chunk] = scipy.fft.rfft(windowed, axis=-1)
     return result
+
+
+def _frames(sound: Array, length: int, step: int) -> Array:
+    """The frames of the sound between two halves of a frame of zeros, as a view."""
+    half = length // 2
+    padded = np.zeros(len(sound) + 2 * half, sound.dtype)
+    padded[half : half + len(sound)] = sound
+    shape = (1 + (len(padded) - length) // step, length)
+    return np.lib.stride_tricks.as_strided(padded, shape, (step * padded.itemsize, padded.itemsize))
 
 
 def other_library() -> str:

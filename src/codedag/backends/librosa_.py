@@ -9,6 +9,7 @@ import numpy as np
 
 from codedag.backends import librosa_calls
 from codedag.backends.frames import other_library, spectrum, window_of
+from codedag.backends.lines import value_range
 from codedag.backends.reasons import answer, is_number
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.backends.remembered import Remembered, exact_key
@@ -20,7 +21,7 @@ LIBROSA = "librosa>=0.11,<0.12"  # copies of its formulas; another release may c
 NUMPY = "numpy>=2.0"
 LEAST = 2048  # samples
 LOUDEST = 1e30  # beyond that products overflow, which numpy warns about here and there in other words
-LONGEST = 131_072  # beyond that the bank is a small part of the work
+LONGEST = 1 << 20  # samples: the bank is a smaller and smaller part of the work, the gain is still 1.2 there
 _memory = Remembered()
 _harmless: set[tuple[Any, ...]] = set()  # banks known to have no empty filter, about which librosa warns each time
 MOST_KNOWN = 4096
@@ -146,7 +147,7 @@ def melspectrogram(
 
 @melspectrogram.guard
 def _(call: Any) -> Verdict:
-    """One channel of 2048 to 131072 finite samples, whole frames, a window by name; the bank as filters.mel."""
+    """One channel of 2048 to 2**20 finite samples, whole frames, a window by name; the bank as filters.mel."""
     return answer(_sound(call.y) or _frames(call) or _bank_reason(call) or other_library())
 
 
@@ -160,7 +161,8 @@ def _sound(value: Any) -> str:
         return "not one plain channel of floats"
     if value.size < LEAST or not value.flags.c_contiguous:
         return "too short to gain, or not in order"
-    return "" if value.min() > -LOUDEST and value.max() < LOUDEST else "samples that are huge or not finite"
+    low, high = value_range(value)
+    return "" if low > -LOUDEST and high < LOUDEST else "samples that are huge or not finite"
 
 
 def _frames(call: Any) -> str:

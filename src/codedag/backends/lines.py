@@ -18,6 +18,7 @@ _PAD: dict[str, Any] = {
 }  # fmt: skip
 MODES = frozenset({*_PAD, "constant", "grid-constant"})
 _EPSILON = float(np.finfo(np.float64).eps)
+_NAN = float("nan")
 LARGEST = 1e30
 
 
@@ -73,13 +74,48 @@ def blurred(values: Array, sigmas: Any, orders: Any, mode: str, cval: float, tru
     return np.array(values, order="C") if result is values else result
 
 
+def gradient(image: Array, mode: str, axis: int, middle: float) -> Array | None:
+    """The differences along one axis, smoothed by 1, middle, 1 along the other; None if not all pixels are finite."""
+    source = np.ascontiguousarray(image)
+    result = np.empty(source.shape, source.dtype)
+    up, side = (_places(length, 1, 1, mode) for length in source.shape)
+    code, sizes = source.dtype.char, source.shape
+    return result if _pixels.slope(source, result, code, *sizes, axis, middle, up, side, 0.0) else None
+
+
+@functools.lru_cache(maxsize=256)
+def half_gaussian(size: int, sigma: float, mode: str) -> tuple[Array, Array]:
+    """The first half of scipy's weights of a Gaussian with the middle one, and what stands where beyond an axis.
+
+    Both are empty where scipy leaves the axis as it is.
+    """
+    if not sigma > 1e-15:
+        return np.empty(0), np.empty(0, np.int32)
+    radius = int(4.0 * sigma + 0.5)
+    return np.array(gaussian_weights(sigma, 0, radius)[: radius + 1]), _places(size, radius, radius, mode)
+
+
 def filterable(values: Any, codes: str, least: int) -> str:
     """The reason why a value is not a plain array of finite elements with one of the dtypes."""
+    reason = plain_array(values, codes, least)
+    if reason or values.dtype.char == "B":
+        return reason
+    low, high = value_range(values)
+    return "" if low > -LARGEST and high < LARGEST else "elements that are huge or not finite"
+
+
+def plain_array(values: Any, codes: str, least: int) -> str:
+    """The reason why a value is not a plain array with one of the dtypes."""
     if type(values) is not np.ndarray or values.dtype.char not in codes or not values.dtype.isnative:
         return "not a plain array of the dtypes that are known"
     if values.size < least or not 1 <= values.ndim <= 4 or not values.flags.aligned:
         return "too small to gain, or of too many dimensions"
-    if values.dtype.char == "B":
-        return ""
-    low, high = float(values.min()), float(values.max())
-    return "" if low > -LARGEST and high < LARGEST else "elements that are huge or not finite"
+    return ""
+
+
+def value_range(values: Array) -> tuple[float, float]:
+    """The least and the greatest element of an array of floats; NaN if there is one."""
+    if not values.flags.c_contiguous:
+        return float(values.min()), float(values.max())
+    found = _pixels.extent(values, values.itemsize)
+    return (_NAN, _NAN) if found is None else found[:2]

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from codedag.backends import cv2_, ndimage_calls, stencils
+from codedag.backends import cv2_, ndimage_calls
 from codedag.backends.bytes_tables import Array, byte_array
+from codedag.backends.lines import gradient
 from codedag.backends.reasons import answer, left_out
 from codedag.backends.registry import EXACT, Call, Substitution, substitutes
 from codedag.backends.windows import whole_numbers
@@ -18,6 +19,7 @@ from codedag.ir.verdict import Verdict
 
 CV2, MORPHOLOGY = cv2_.CV2, cv2_.MORPHOLOGY
 SCIPY = "scipy>=1.11"
+LINES = "scipy>=1.15,<1.18"  # its order of sums; another release may change it
 LEAST = 4096
 LONGEST = 32_000
 _BORDERS = {
@@ -286,7 +288,7 @@ def _neighbours(structure: Any) -> int:
 # Gradients.
 
 
-@substitutes("scipy.ndimage.sobel", into="cv2", gives=EXACT, needs=CV2, source_needs=SCIPY)
+@substitutes("scipy.ndimage.sobel", into="codedag", gives=EXACT, needs=LINES, source_needs=LINES)
 def sobel(
     input: Any,  # noqa: A002
     axis: Any = -1,
@@ -295,10 +297,11 @@ def sobel(
     cval: Any = 0.0,
 ) -> Array:
     """The difference of neighbours along an axis, smoothed by 1, 2, 1 along the other."""
-    return stencils.gradient(input, _edge(mode), axis, 2)
+    found = gradient(input, mode, axis % 2, 2.0)
+    return sobel.original()(input, axis, mode=mode) if found is None else found
 
 
-@substitutes("scipy.ndimage.prewitt", into="cv2", gives=EXACT, needs=CV2, source_needs=SCIPY)
+@substitutes("scipy.ndimage.prewitt", into="codedag", gives=EXACT, needs=LINES, source_needs=LINES)
 def prewitt(
     input: Any,  # noqa: A002
     axis: Any = -1,
@@ -307,15 +310,14 @@ def prewitt(
     cval: Any = 0.0,
 ) -> Array:
     """The difference of neighbours along an axis, smoothed by 1, 1, 1 along the other."""
-    return stencils.gradient(input, _edge(mode), axis, 1)
+    found = gradient(input, mode, axis % 2, 1.0)
+    return prewitt.original()(input, axis, mode=mode) if found is None else found
 
 
 @sobel.guard
 @prewitt.guard
 def _(call: Any) -> Verdict:
-    """Plain float images in two dimensions from 4096 pixels on, finite and not negative; borders reflect, mirror,
-    nearest or zero.
-    """
+    """Plain float images in two dimensions from 4096 pixels on; borders reflect, mirror, nearest or zero."""
     return answer(_axis(call.axis) or _smooth(call))
 
 
@@ -323,12 +325,6 @@ def _(call: Any) -> Verdict:
 @prewitt.calls
 def _(rng: random.Random) -> Call:
     return ndimage_calls.gradient(rng, ("input", "axis", "output", "mode", "cval"))
-
-
-def _edge(mode: str) -> int:
-    import cv2
-
-    return int(getattr(cv2, _BORDERS[mode]))
 
 
 def _axis(axis: Any) -> str:
@@ -340,21 +336,11 @@ def _smooth(call: Any) -> str:
     if type(value) is not np.ndarray or value.dtype.char not in "fd" or value.ndim != 2:
         return "not a plain image of floats"
     if call.output is not None or not isinstance(call.mode, str) or call.mode not in _BORDERS:
-        return "an output is given, or a mode that cv2 does not have"
+        return "an output is given, or another border"
     if type(call.cval) not in (int, float) or call.cval != 0 or str(call.cval).startswith("-"):
         return "cval is not 0"
-    if value.size < LEAST or min(value.shape) < 3 or max(value.shape) > LONGEST or not value.flags.aligned:
-        return "too small to gain, or too long or not aligned for cv2"
-    return _positive(value)
-
-
-def _positive(value: Array) -> str:
-    """Zero times a negative pixel gives scipy negative zeros; infinities and NaNs have a choice of bits."""
-    bits = value.view(f"i{value.itemsize}")
-    infinity = int(np.array(np.inf, value.dtype).view(bits.dtype))
-    if int(bits.min()) < 0:
-        return "negative pixels"
-    return "" if int(bits.max()) < infinity and float(value.max()) < 1e30 else "pixels that are not finite"
+    plain = value.size >= LEAST and min(value.shape) >= 3 and value.flags.aligned and value.dtype.isnative
+    return "" if plain else "too small to gain, or not aligned"
 
 
 # Box means of bytes.

@@ -137,6 +137,52 @@ class Held:
         return int(self.shape[0])
 
 
+class Picture:
+    """An image of Pillow whose pixels are on the device: what guards ask of an image."""
+
+    __slots__ = ("like", "mode", "tensor")
+
+    def __init__(self, tensor: Any, mode: str, like: Any) -> None:
+        self.tensor, self.mode = tensor, mode
+        self.like = like  # the image that came in: its facts go with every result
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height."""
+        return int(self.tensor.shape[1]), int(self.tensor.shape[0])
+
+    @property
+    def info(self) -> dict[Any, Any]:
+        """The facts that go with the image."""
+        found: dict[Any, Any] = self.like.info
+        return found
+
+    @property
+    def sample(self) -> Any:
+        """An image of the same class with other pixels."""
+        return self.like
+
+
+def is_held(value: Any) -> bool:
+    """Whether a value is on the device, and here only what stands for it."""
+    return type(value) is Held or type(value) is Picture
+
+
+def pixels(image: Any) -> Any:
+    """A tensor on the device with the pixels of an image of Pillow."""
+    if type(image) is Picture:
+        tally.resident += 1
+        return image.tensor
+    return there(np.asarray(image))
+
+
+def picture(tensor: Any, mode: str, like: Any) -> Any:
+    """The result of a substitute: an image as Pillow makes it from another one, or what holds its pixels."""
+    like = like.like if type(like) is Picture else like
+    made = Picture(tensor, mode, like)
+    return made if _staying.get() else fetched(made)
+
+
 @functools.lru_cache(maxsize=64)
 def _dtype_of(kind: Any) -> np.dtype[Any]:
     found: np.dtype[Any] = sys.modules["torch"].empty(0, dtype=kind).numpy().dtype
@@ -168,6 +214,9 @@ def home(tensor: Any, order: str = "C") -> Array:
 
 def fetched(value: Any) -> Any:
     """The value as the program must see it: what is held on the device as the array that it is."""
+    if type(value) is Picture:
+        made = sys.modules["PIL.Image"].fromarray(home(value.tensor))
+        return value.like._new(made.im)
     return home(value.tensor, value.order) if type(value) is Held else value
 
 

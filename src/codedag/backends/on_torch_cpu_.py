@@ -10,7 +10,7 @@ import functools
 import sys
 from typing import Any
 
-from codedag.backends import torch_device_, torch_device_arrays_
+from codedag.backends import torch_device_, torch_device_arrays_, torch_device_pillow_
 from codedag.backends.on_device import using
 from codedag.backends.registry import Substitution, substitutes
 from codedag.backends.runtimes import EXACT, ULP, Array, Runtime, binary, is_forked, product, reduction, unary
@@ -96,7 +96,7 @@ OWN = frozenset(
     for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "sqrt", "absolute", "negative", "floor",
                  "ceil", "log", "tanh", "sum", "mean", "max", "min")
 )  # fmt: skip
-for _module in (torch_device_, torch_device_arrays_):
+for _module in (torch_device_, torch_device_arrays_, torch_device_pillow_):
     for _made in [each for each in vars(_module).values() if isinstance(each, Substitution)]:
         if _made.pu == torch_device_.PU and _made.source not in OWN:
             _here(_made)

@@ -41,6 +41,14 @@ PyObject *pixels_counts(PyObject *module, PyObject *args);
 PyObject *pixels_sums(PyObject *module, PyObject *args);
 PyObject *pixels_lookup(PyObject *module, PyObject *args);
 PyObject *pixels_distances(PyObject *module, PyObject *args);
+PyObject *pixels_glass(PyObject *module, PyObject *args);
+PyObject *pixels_clusters(PyObject *module, PyObject *args);
+PyObject *pixels_round(PyObject *module, PyObject *args);
+PyObject *pixels_convolve(PyObject *module, PyObject *args);
+PyObject *pixels_shrink(PyObject *module, PyObject *args);
+PyObject *pixels_slope(PyObject *module, PyObject *args);
+PyObject *pixels_finite(PyObject *module, PyObject *args);
+PyObject *pixels_extent(PyObject *module, PyObject *args);
 
 void pixels_turn_by(int method, const uint8_t *from, uint8_t *into, int width, int height, int step);
 int pixels_view(PyObject *object, Py_buffer *view, int writable, Py_ssize_t least);

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codedag.backends import _pixels
+from codedag.backends.lines import half_gaussian
 
 Array = npt.NDArray[Any]
 Table = tuple[Array, Array]
@@ -26,6 +27,27 @@ def on_grid(image: Array, size: tuple[int, int], tables: Sequence[Table], cval: 
     numbers = (*image.shape[:2], channels, *size, taps, float(cval))
     _pixels.grid(source, result, rows[0], columns[0], rows[1], columns[1], image.dtype.char, *numbers)
     return result
+
+
+def shrunk(image: Array, table: Array, size: tuple[int, int], sigmas: Sequence[float], mode: str) -> Array:
+    """The image blurred along rows and columns, then looked up between its pixels on a grid of another size.
+
+    The table says what each byte of an image of bytes stands for.
+    """
+    source, channels = np.ascontiguousarray(image), image.shape[2] if image.ndim == 3 else 1
+    result = np.empty((*size, *image.shape[2:]), image.dtype if image.dtype.kind == "f" else np.float64)
+    rows, columns = (zoomed(image.shape[axis], size[axis], 1, mode, True) for axis in (0, 1))
+    down, across = (half_gaussian(image.shape[axis], sigmas[axis], mode) for axis in (0, 1))
+    tables = (rows[0], columns[0], rows[1], per_channel(image.shape[1], size[1], mode, channels), table)
+    numbers = (*image.shape[:2], channels, *size)
+    _pixels.shrink(source, result, *tables, *down, *across, image.dtype.char, *numbers)
+    return result
+
+
+@functools.lru_cache(maxsize=64)
+def per_channel(size: int, wanted: int, mode: str, channels: int) -> Array:
+    """The weights of all first neighbours of an axis and then of all second ones, repeated for each channel."""
+    return np.repeat(zoomed(size, wanted, 1, mode, True)[1].T, channels, axis=1)
 
 
 def by_matrix(image: Array, result: Array, matrix: Any, offset: Any, how: tuple[int, str, float]) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from typing import Any
 
@@ -9,8 +10,10 @@ import numpy as np
 
 from codedag.backends import _pixels
 from codedag.backends import skimage_float_calls as samples
-from codedag.backends.lines import Array, blurred, filterable
-from codedag.backends.places import on_grid, zoomed
+from codedag.backends.bytes_tables import EVERY_BYTE
+from codedag.backends.lines import LARGEST as HUGE
+from codedag.backends.lines import Array, blurred, filterable, plain_array
+from codedag.backends.places import shrunk
 from codedag.backends.reasons import answer, is_number, left_out
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.ir.verdict import Verdict
@@ -38,22 +41,45 @@ def resize(
 ) -> Array:
     """The image in another size, blurred first where it shrinks, linear between pixels, clipped to its range."""
     size = int(output_shape[0]), int(output_shape[1])
-    values = _floats(image, preserve_range)
+    table = _byte_values(preserve_range)
+    limits = _limits(image, table)
+    if limits is None:
+        options = (order, mode, cval, clip, preserve_range, anti_aliasing)
+        return resize.original()(image, output_shape, *options)  # type: ignore[no-any-return]
     factors = np.divide(image.shape[:2], size)
     smooth = (factors > 1).any() if anti_aliasing is None else anti_aliasing
-    sigmas = [*np.maximum(0, (factors - 1) / 2).tolist(), 0.0][: image.ndim] if smooth else [0.0]
-    source = blurred(values, sigmas, [0] * image.ndim, _MODES[mode], cval, 4.0) if any(sigmas) else values
-    tables = [zoomed(image.shape[axis], size[axis], 1, _MODES[mode], True) for axis in (0, 1)]
-    result = on_grid(source, size, tables, cval)
+    sigmas = np.maximum(0, (factors - 1) / 2).tolist() if smooth else (0.0, 0.0)
+    result = shrunk(image, table, size, sigmas, _MODES[mode])
     if clip:
-        np.clip(result, np.asarray(values.min()), np.asarray(values.max()), out=result)
+        np.clip(result, *limits, out=result)
     return result
+
+
+@functools.cache
+def _byte_values(preserve_range: bool) -> Array:
+    """What skimage makes of each byte."""
+    return _floats(EVERY_BYTE, preserve_range)
+
+
+def _limits(image: Array, table: Array) -> tuple[Array, Array] | None:
+    """The least and the greatest value as numpy finds them, or None if not all values are finite and not huge.
+
+    Of two zeros of different signs numpy finds either.
+    """
+    if image.dtype.char == "B":
+        return table[image.min()], table[image.max()]
+    found = _pixels.extent(image, image.itemsize) if image.flags.c_contiguous else (0.0, 0.0, 1)
+    if found is not None and ((found[0] == 0 and found[2]) or found[1] == 0):
+        found = (float(image.min()), float(image.max()), 1)
+    if found is None or not -HUGE < found[0] <= found[1] < HUGE:
+        return None
+    return np.asarray(found[0], image.dtype), np.asarray(found[1], image.dtype)
 
 
 @resize.guard
 def _(call: Any) -> Verdict:
-    """Plain images of finite floats or bytes of 1 to 8 channels, order 1, borders reflect, symmetric and edge."""
-    reason = left_out(call, ("anti_aliasing_sigma",)) or filterable(call.image, "fdB", LEAST)
+    """Plain images of floats or bytes of 1 to 8 channels, order 1, borders reflect, symmetric and edge."""
+    reason = left_out(call, ("anti_aliasing_sigma",)) or plain_array(call.image, "fdB", LEAST)
     return answer(reason or _plane(call.image) or _resize_options(call) or _output_shape(call))
 
 

@@ -17,6 +17,15 @@ _MOVES = frozenset({
     "numpy.ascontiguousarray", "numpy.pad", "skimage.color.gray2rgb", "PIL.Image.Image.transpose",
     "PIL.ImageOps.mirror", "PIL.Image.Image.tobytes", "PIL.Image.fromarray",
 })  # fmt: skip
+# Functions of torch that run where their tensors are: nothing is replaced, and nothing has to be.
+_FOLLOWING = frozenset(
+    {f"torch.{name}" for name in ("cat", "clamp", "einsum", "flip", "matmul", "permute", "stack", "where")}
+    | {
+        f"torch.nn.functional.{name}"
+        for name in ("avg_pool2d", "conv1d", "conv2d", "grid_sample", "interpolate", "pad")
+    }
+)
+FOLLOWS = "a function of torch, which runs where its tensors are"
 # Substitutes that make an array from plain numbers.
 _FACTORIES = frozenset(
     {f"librosa.filters.{name}" for name in ("mel", "get_window", "chroma")}
@@ -74,7 +83,7 @@ _REFUSED: Mapping[str, str] = {
 def list_supported_functions() -> dict[str, list[str]]:
     """The dotted names of known functions by strategy; reasons_against() says why the last ones stay as they are."""
     found: dict[str, list[str]] = {MOVE_ONLY: [], STANDARD: [], FACTORY: [], PIPELINE: [], NOT: sorted(_REFUSED)}
-    for source in sorted({substitution.source for substitution in all_substitutions()}):
+    for source in sorted({substitution.source for substitution in all_substitutions()} | _FOLLOWING):
         found[strategy_of(source)].append(source)
     return found
 
@@ -83,7 +92,7 @@ def strategy_of(source: str) -> str:
     """The strategy by which a function with a substitute is replaced; NonMigratable for one that never is."""
     if source in _REFUSED:
         return NOT
-    for strategy, names in ((MOVE_ONLY, _MOVES), (FACTORY, _FACTORIES), (PIPELINE, _PIPELINES)):
+    for strategy, names in ((MOVE_ONLY, _MOVES | _FOLLOWING), (FACTORY, _FACTORIES), (PIPELINE, _PIPELINES)):
         if source in names:
             return strategy
     return STANDARD
@@ -92,3 +101,9 @@ def strategy_of(source: str) -> str:
 def reasons_against() -> dict[str, str]:
     """Why each function that is never replaced is not."""
     return dict(_REFUSED)
+
+
+def why_as_written(source: str) -> str:
+    """Why a function without a substitute runs as written."""
+    following = FOLLOWS if source in _FOLLOWING else "no substitution of this function is registered"
+    return _REFUSED.get(source, following)

@@ -1,11 +1,12 @@
-"""Substitutions for an accelerator: images of cv2 and Pillow by plain torch operations, in whole numbers.
+"""Substitutions for an accelerator: images of cv2 by plain torch operations, in whole numbers.
 
-Not run on hardware here: the tests run them on the processor's tensors. cv2 resizes bytes with weights of 11 bits and
-Pillow with weights of 22; sums of such products are whole numbers that float64 and int64 hold, in any order.
+Not run on hardware here: the tests run them on the processor's tensors. cv2 resizes bytes with weights of 11 bits; sums
+of such products are whole numbers that int64 holds, in any order.
 """
 
 from __future__ import annotations
 
+import functools
 import random
 import sys
 from typing import Any
@@ -21,7 +22,7 @@ from codedag.ir.verdict import Verdict
 TORCH, CV2 = "torch>=2.2", "opencv-python-headless>=4.8"
 PU = "cuda"
 LONGEST = 32_000
-NEAREST, LINEAR = 0, 1
+NEAREST, LINEAR, AREA, NEAREST_EXACT = 0, 1, 3, 6
 _SWAPS = {"COLOR_BGR2RGB", "COLOR_RGB2BGR"}
 _GREY = {"COLOR_BGR2GRAY": (3735, 19235, 9798), "COLOR_RGB2GRAY": (9798, 19235, 3735)}
 _WIDE = {"COLOR_GRAY2BGR", "COLOR_GRAY2RGB"}
@@ -40,19 +41,33 @@ def _picture(value: Any, codes: str = "B") -> str:
 
 @substitutes("cv2.resize", into="torch", gives=EXACT, needs=TORCH, source_needs=CV2, pu=PU, stays=True)
 def resize(src: Any, dsize: Any, dst: Any = None, fx: Any = 0, fy: Any = 0, interpolation: Any = LINEAR) -> Array:
-    """The image in another size, linear in cv2's whole numbers, or by nearest pixels."""
+    """The image in another size, linear in cv2's whole numbers, by nearest pixels, or means of whole blocks."""
     width, height = dsize
     image = there(src)
-    if interpolation == NEAREST:
-        (rows,), (columns,) = _nearest(src.shape[0], height), _nearest(src.shape[1], width)
+    if interpolation in (NEAREST, NEAREST_EXACT):
+        (rows,) = _nearest(src.shape[0], height, interpolation)
+        (columns,) = _nearest(src.shape[1], width, interpolation)
         return back(image[rows][:, columns])
-    return back(_linear(image, height, width))
+    return back(_blocks(image, height, width) if interpolation == AREA else _linear(image, height, width))
 
 
 @constant
-def _nearest(size: int, wanted: int) -> tuple[Array]:
-    places = np.floor(np.arange(wanted) * (1.0 / (wanted / size))).astype(np.int64)
-    return (np.minimum(places, size - 1),)
+def _nearest(size: int, wanted: int, interpolation: int) -> tuple[Array]:
+    """The pixels that cv2 takes along an axis, by its own word: it is asked for a row of their numbers."""
+    row = np.arange(size, dtype=np.uint16)[None].repeat(2, 0)
+    return (resize.original()(row, (wanted, 2), interpolation=interpolation)[0].astype(np.int64),)
+
+
+def _blocks(image: Any, height: int, width: int) -> Any:
+    """The means of blocks of pixels; cv2 rounds those of four upwards, and others by a product of float32."""
+    torch = sys.modules["torch"]
+    rows, columns = image.shape[0] // height, image.shape[1] // width
+    parts = image.to(torch.int64).reshape(height, rows, width, columns, *image.shape[2:])
+    sums = parts.sum((1, 3))
+    if rows == columns == 2:
+        return ((sums + 2) >> 2).to(torch.uint8)
+    share = float(np.float32(1.0 / (rows * columns)))
+    return (sums.to(torch.float32) * share).round().to(torch.uint8)
 
 
 def _linear(image: Any, height: int, width: int) -> Any:
@@ -85,14 +100,26 @@ def _weights(size: int, wanted: int, vertical: bool) -> tuple[Array, Array, Arra
 
 @resize.guard
 def _(call: Any) -> Verdict:
-    """Plain images of bytes with 1 to 4 channels and at least 2 pixels a side, linear or nearest, a size."""
+    """Plain images of bytes with 1 to 4 channels and at least 2 pixels a side; linear, nearest (both ways), or by area
+    where the size divides the image's; a size.
+    """
     reason = left_out(call, ("dst",)) or _picture(call.src)
     if reason or call.fx != 0 or call.fy != 0 or type(call.interpolation) is not int:
         return answer(reason or "factors are given")
     size = call.dsize
     if type(size) is not tuple or len(size) != 2 or not all(type(side) is int and 0 < side <= LONGEST for side in size):
         return answer("not a plain size")
-    return answer("" if call.interpolation in (NEAREST, LINEAR) and min(call.src.shape[:2]) > 1 else "another way")
+    known = call.interpolation in (NEAREST, LINEAR, NEAREST_EXACT) or (
+        call.interpolation == AREA and _divides(size, call.src.shape)
+    )
+    return answer("" if known and min(call.src.shape[:2]) > 1 else "another way")
+
+
+def _divides(size: tuple[int, int], shape: Any) -> bool:
+    """Whether whole blocks of the image become pixels of the result, so few that float32 counts them."""
+    height, width = shape[:2]
+    blocks = size[0] <= width and size[1] <= height and width % size[0] == 0 == height % size[1]
+    return bool(blocks and (height // size[1]) * (width // size[0]) <= 4096)
 
 
 @resize.calls
@@ -246,24 +273,29 @@ def GaussianBlur(  # noqa: N802
     borderType: Any = 4,  # noqa: N803
     hint: Any = 0,
 ) -> Array:
-    """The image blurred by cv2's own weights, rounded once."""
+    """The image blurred by cv2's own weights in 256ths, in whole numbers, rounded once."""
     torch = sys.modules["torch"]
-    image = there(src).to(torch.float32)
+    image = there(src).to(torch.int64)
     image = image[:, :, None] if image.ndim == 2 else image
     for axis, side in ((1, ksize[0]), (0, ksize[1])):
-        (weights,) = _bell(side, sigmaX)
-        image = _blurred(image, weights, axis)
-    return back((image + 0.5).floor().clamp(0, 255).to(torch.uint8).reshape(src.shape))
+        image = _blurred(image, _shares(side, float(sigmaX)), axis)
+    return back(((image + (1 << 15)) >> 16).clamp(0, 255).to(torch.uint8).reshape(src.shape))
 
 
-@constant
-def _bell(side: int, sigma: float) -> tuple[Array]:
+@functools.lru_cache(maxsize=64)
+def _shares(side: int, sigma: float) -> tuple[int, ...]:
+    """The weights in 256ths: each is rounded with what the one before it left over, the middle takes the rest."""
     import cv2
 
-    return (cv2.getGaussianKernel(side, sigma, cv2.CV_32F).reshape(-1),)
+    half, left = [], 0.0
+    for weight in cv2.getGaussianKernel(side, sigma, cv2.CV_64F).reshape(-1)[: side // 2]:
+        exact = float(weight) * 256 + left
+        half.append(round(exact))
+        left = exact - half[-1]
+    return (*half, 256 - 2 * sum(half), *half[::-1])
 
 
-def _blurred(image: Any, weights: Any, axis: int) -> Any:
+def _blurred(image: Any, weights: tuple[int, ...], axis: int) -> Any:
     """Sums along one axis over a border that is mirrored without its edge."""
     size, reach = image.shape[axis], len(weights) // 2
     (places,) = _framed(size, reach, reach, 4)
@@ -286,66 +318,3 @@ def _(call: Any) -> Verdict:
 @GaussianBlur.calls
 def _(rng: random.Random) -> Call:
     return samples.blur(rng)
-
-
-# Pillow.
-
-
-@substitutes(
-    "PIL.Image.Image.resize", into="torch", gives=EXACT, needs=TORCH, source_needs="pillow>=13,<14", pu=PU, stays=True
-)
-def picture_resize(self: Any, size: Any, resample: Any = None, box: Any = None, reducing_gap: Any = None) -> Any:
-    """The image in another size: products of whole numbers that float64 adds up without rounding."""
-    from PIL import Image
-
-    torch = sys.modules["torch"]
-    values, (width, height) = there(np.asarray(self)).to(torch.float64), self.size
-    kind = 3 if resample is None else int(resample)
-    passes = [(1, width, size[0]), (0, height, size[1])]
-    if height > size[1] and height - size[1] > 2 * (width - size[0]):
-        passes.reverse()
-    for axis, before, after in passes:
-        if before != after:
-            (matrix,) = _matrix(before, after, kind)
-            values = _pillow_pass(values, matrix, axis)
-    made = Image.fromarray(home(values.to(torch.uint8)))
-    return self._new(made.im)
-
-
-def _pillow_pass(values: Any, matrix: Any, axis: int) -> Any:
-    """One axis resampled, rounded and cut to bytes as Pillow does between its passes."""
-    torch = sys.modules["torch"]
-    sums = torch.tensordot(matrix, values, dims=([1], [axis])).movedim(0, axis)
-    return torch.floor((sums + (1 << 21)) / (1 << 22)).clamp(0, 255)
-
-
-@constant
-def _matrix(size: int, wanted: int, kind: int) -> tuple[Array]:
-    """Pillow's weights of one axis as a matrix of whole numbers in float64."""
-    from codedag.backends import _pixels
-
-    count, width, bounds, high, low = _pixels.weights(size, 0.0, float(size), wanted, kind)
-    weights = np.frombuffer(high, np.int16).astype(np.float64) * 2048 + np.frombuffer(low, np.int16)
-    matrix = np.zeros((count, size + width))
-    for row, (first, _) in enumerate(np.frombuffer(bounds, np.int32).reshape(-1, 2)):
-        matrix[row, first : first + width] = weights[row * width : (row + 1) * width]
-    return (np.ascontiguousarray(matrix[:, :size]),)
-
-
-@picture_resize.guard
-def _(call: Any) -> Verdict:
-    """L and RGB images whole, filters box, bilinear, Hamming, bicubic and Lanczos, where the device has float64."""
-    pillow = sys.modules.get("PIL.Image")
-    reason = nowhere() or ("no float64 on this device" if device().type == "mps" else "")
-    if reason or pillow is None or type(call.self) is not pillow.Image or call.self.mode not in ("L", "RGB"):
-        return answer(reason or "not a plain L or RGB image")
-    kind = call.resample is None or (isinstance(call.resample, int) and 1 <= call.resample <= 5)
-    size = type(call.size) is tuple and len(call.size) == 2 and all(type(n) is int and 0 < n < 4096 for n in call.size)
-    if not kind or not size or call.box is not None or call.reducing_gap is not None or min(call.self.size) < 1:
-        return answer("another filter, size, box or gap")
-    return answer("the image has this size" if call.size == call.self.size else "")
-
-
-@picture_resize.calls
-def _(rng: random.Random) -> Call:
-    return samples.picture(rng)

@@ -36,7 +36,10 @@ def resize(rng: random.Random) -> Call:
     usual = (rng.randint(1, 90), rng.randint(1, 90))
     values: dict[str, Any] = {"src": image(rng), "dsize": weighted(rng, (usual, usual, (30, 30)), (None, (0, 5), 7))}
     if rng.random() < 0.6:
-        values["interpolation"] = weighted(rng, (0, 1, 1), (2, 3, 99))
+        values["interpolation"] = weighted(rng, (0, 1, 1, 6), (2, 3, 99))
+    if isinstance(values["src"], np.ndarray) and rng.random() < 0.2:  # whole blocks by their means
+        sides = [rng.choice([n for n in range(1, side + 1) if side % n == 0]) for side in values["src"].shape[:2]]
+        values |= {"dsize": (sides[1], sides[0]), "interpolation": 3}
     return spread(rng, ("src", "dsize"), values)
 
 

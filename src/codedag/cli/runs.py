@@ -57,8 +57,8 @@ def _facts(path: Path) -> dict[str, Any]:
         if run.has("report"):
             report = run.report
             facts |= {
-                "seconds": report.optimised_seconds, "gain": report.gain, "changes": len(report.changes),
-                "identical": report.verdict.identical,
+                "seconds": report.optimised_seconds, "gain": None if report.void else report.gain,
+                "changes": len(report.changes), "identical": report.verdict.identical,
             }  # fmt: skip
     except CodedagError as error:
         facts["problem"] = error.message
@@ -74,7 +74,8 @@ def _line(facts: dict[str, Any]) -> str:
         words.append(facts["problem"])
     elif facts.get("changes"):
         same = "identical" if facts["identical"] else "results DIFFERED"
-        words.append(f"{facts['changes']} changes, estimated gain {facts['gain']:.2f}x, {same}")
+        gain = "no gain can be told" if facts["gain"] is None else f"estimated gain {facts['gain']:.2f}x"
+        words.append(f"{facts['changes']} changes, {gain}, {same}")
     elif "changes" in facts:
         words.append("nothing was changed")
     return f"{name}: {', '.join(words)}"

@@ -48,10 +48,16 @@ def bring(pu: str) -> Verdict:
     Only for a plan that names the unit and what runs there: a program gets no library that nobody asked for.
     """
     family, _, resource = pu.lower().partition(":")
-    if family not in _RUNTIMES or resource != "cpu" or _RUNTIMES[family] in sys.modules:
+    if family not in _RUNTIMES or resource != "cpu":
         return present(pu)
-    loaded = attempt(importlib.import_module, _RUNTIMES[family])
-    return No(f"{pu}: {_RUNTIMES[family]} cannot be loaded ({loaded.reason})") if isinstance(loaded, Failed) else Yes
+    loaded = load(_RUNTIMES[family])
+    return No(f"{pu}: {loaded.reason}") if isinstance(loaded, No) else Yes
+
+
+def load(library: str) -> Verdict:
+    """Yes once a library is loaded, else why it cannot be."""
+    loaded = None if library in sys.modules else attempt(importlib.import_module, library)
+    return No(f"{library} cannot be loaded ({loaded.reason})") if isinstance(loaded, Failed) else Yes
 
 
 def _of_jax(jax: Any, pu: str, resource: str) -> Verdict:

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any
 
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find
-from codedag.backends.supported import reasons_against
-from codedag.devices.present import bring, is_accelerator, present
+from codedag.backends.supported import why_as_written
+from codedag.devices.present import bring, is_accelerator, load, present
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import loopback, workers
 from codedag.migrate.contexts import Contexts
@@ -23,7 +23,7 @@ from codedag.migrate.modes import Mode, mode_of
 from codedag.migrate.passages import Passages
 from codedag.migrate.patches import Patch, Patches
 from codedag.migrate.trial import Trial
-from codedag.migrate.usable import may_run
+from codedag.migrate.usable import library_of, may_run
 from codedag.migrate.wishes import ORIGINAL, Wish, Wishes
 
 log = logging.getLogger("codedag.migrate")
@@ -262,12 +262,15 @@ def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
     if isinstance(here, No) and not (known and _is_early(wish)):
         return here
     if not known:
-        return No(reasons_against().get(wish.function, "no substitution of this function is registered"))
+        return No(why_as_written(wish.function))
     if wish.pu == loopback.PU:
         return (loopback.loopback(known[0].source),)
     fitting = tuple(one for one in known if _runs_on(one, wish.pu) and wish.variant in ("", one.into, one.name))
     own = tuple(one for one in fitting if one.pu in (wish.pu, wish.pu.partition(":")[0]))
     fitting = own or fitting  # what names the unit itself comes before what torch runs anywhere
+    for one in fitting:
+        if wish.variant == one.name:  # as `codedag plan` names it: what the user was shown is to be had
+            load(library_of(one.needs))
     variant = f" as {wish.variant}" if wish.variant else ""
     if not fitting and isinstance(here, No):
         return here

@@ -9,9 +9,10 @@ from typing import Any
 
 
 def odd(value: Any) -> bool:
-    """Whether a float or array of floats holds NaN or infinity; one sum tells, at the price of reading it once.
+    """Whether a float or array of floats holds NaN or infinity, at the price of reading it once.
 
-    A sum that overflows says yes too: whoever asks then looks closer.
+    Without the C extension, or for a view with gaps, a sum tells. One that overflows says yes too: whoever asks then
+    looks closer.
     """
     if type(value) is float:
         return not math.isfinite(value)
@@ -19,10 +20,18 @@ def odd(value: Any) -> bool:
         return len(value) <= 16 and any(map(odd, value))
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if numpy is not None and isinstance(value, numpy.ndarray | numpy.inexact):
-        return value.dtype.kind in "fc" and not _finite_sum(numpy, value)
+        return value.dtype.kind in "fc" and not _finite(numpy, value)
     if torch is not None and type(value) is getattr(torch, "Tensor", None):
         return bool(value.is_floating_point()) and not math.isfinite(float(value.detach().sum()))
     return False
+
+
+def _finite(numpy: Any, value: Any) -> bool:
+    native, dtype, flags = sys.modules.get("codedag.backends._pixels"), value.dtype, value.flags
+    size = dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
+    if native is None or size > 8 or not dtype.isnative or not (flags.c_contiguous or flags.f_contiguous):
+        return _finite_sum(numpy, value)
+    return bool(native.finite(value if flags.c_contiguous else value.T, size))
 
 
 def _finite_sum(numpy: Any, value: Any) -> bool:

@@ -101,6 +101,7 @@ class Passage:
         patient = not migrator.demote or self.mode.always
         self.trial = Trial("a chain on a device", every=self.mode.every, first=self.mode.first, patient=patient)
         self.classes: set[Equivalence] = set()  # of the substitutes that ran
+        self.sources: dict[int, str] = {}  # the functions that were called at the stops
         self.counts: dict[str, Counter[str]] = {}  # no locks: a fork could copy one that is held
 
     def variants(self) -> dict[int, Callable[..., Any]]:
@@ -239,12 +240,13 @@ class _Call:
     # -- what follows
 
     def _handed_on(self, result: Any, resident: Resident | None, checked: bool, seconds: float) -> Any:
-        from codedag.backends.on_device import Held, tally
+        from codedag.backends.on_device import is_held, tally
 
         sent, fetched, hops = (b - a for a, b in zip(self._before, tally.now(), strict=True))
         assert self.arm is not None
         source = self.arm.substitution.source
         self.passage.classes.add(self.arm.substitution.equivalence)
+        self.passage.sources[self.number] = source
         ways = {"checked": 1} if checked else {"fast": 1}
         self.passage.count(source, calls=1, sent_nbytes=sent, fetched_nbytes=fetched, resident=hops, **ways)
         following = Resident(result, self.pu, checked, partial(self.passage.fetch, source))
@@ -255,7 +257,7 @@ class _Call:
         following.variant_seconds += seconds
         if checked:
             return self._compared(following, resident)
-        if type(result) is Held:
+        if is_held(result):
             return StandIn(following)
         return self._looked_at(following)
 
@@ -280,28 +282,31 @@ class _Call:
 
     def _compared(self, made: Resident, before: Resident | None) -> Any:
         """The original's value, or what stands for it; the substitute's was compared with it."""
-        from codedag.backends.on_device import Held, fetched
+        from codedag.backends.on_device import fetched, is_held
 
         step, started = made.steps[-1], perf_counter()
         made.host = self.caller.in_module(self.frame.f_globals)(*step.on(before.host if before is not None else None))
         made.original_seconds += perf_counter() - started
-        ends = type(made.held) is not Held
+        ends = not is_held(made.held)
         value = attempt(fetched, made.held)
         if not self._judge(made, value, record=ends) or ends:
             return made.host
         assert self.arm is not None
         if self.arm.substitution.equivalence is not EXACT:  # what follows is compared on the same input
-            moved = attempt(self._sent, made.host, made.held.order)
+            moved = attempt(self._sent, made.host, made.held)
             if isinstance(moved, Failed):
                 return made.host
             made.held = moved
         return StandIn(made)
 
-    def _sent(self, value: Any, order: str) -> Any:
-        from codedag.backends.on_device import Held, there, using
+    def _sent(self, value: Any, held: Any) -> Any:
+        """The original's value in the place of the device's own."""
+        from codedag.backends.on_device import Held, Picture, pixels, there, using
 
         with using(self.pu):
-            return Held(there(value), order)
+            if type(held) is Picture:
+                return Picture(pixels(value), value.mode, value)
+            return Held(there(value), held.order)
 
     def _judge(self, made: Resident, value: Any, record: bool = True) -> bool:
         """Whether the device's value is as near as promised; the trial is told of a difference, or of the end."""

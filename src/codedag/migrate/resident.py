@@ -15,6 +15,7 @@ from codedag.migrate import stands
 from codedag.migrate.caller import Caller
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.standin import Method, StandIn
+from codedag.migrate.substitute import unbound
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,13 @@ class Step:
 
     def on(self, value: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """What to call: the function itself, not what stands in its place."""
-        if self.operand is None:
-            return stands.behind(self.function), self.args, self.keywords
+        function, args, keywords = self.function, self.args, self.keywords
         if self.operand == "self":
-            return getattr(value, self.function), self.args, self.keywords
-        return stands.behind(self.function), *put(value, self.operand, self.args, self.keywords)
+            function = getattr(value, function)
+        elif self.operand is not None:
+            args, keywords = put(value, self.operand, args, keywords)
+        function, args = unbound(function, args)
+        return stands.behind(function), args, keywords
 
 
 @dataclass(slots=True, weakref_slot=True)

@@ -47,10 +47,15 @@ class Substitute:
 
     def variants(self) -> dict[int, Callable[..., Any]]:
         """What the site runs instead."""
-        return {self.site.info.index: self._variant}
+        operator = self.substitution.source.startswith("operator.")
+        return {self.site.info.index: self._operator if operator else self._variant}
 
     def _variant(self, function: Any, /, *args: Any, **keywords: Any) -> Any:
         return self.called(_getframe(1).f_globals, function, args, keywords)
+
+    def _operator(self, /, *args: Any) -> Any:
+        """The result of an operator: its place is given the operands alone."""
+        return self.called(_getframe(1).f_globals, self.substitution.original(), args, {})
 
     def called(self, space: dict[str, Any], function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """The result of a call from a module with these globals."""

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from codedag.ir import Decision, Peak, Placement, Plan, Segment, Source, Step, Strategy, Tradeoff, Transfer
+from codedag.plan.changes import moves_of
 from codedag.plan.problem import Problem, floats, ints
 from codedag.plan.segments import segments
 from codedag.plan.strategies import Candidate
@@ -83,7 +84,7 @@ class Solution:
         machine = self.problem.machine
         return {
             "sources": self.sources,
-            "moves": [],
+            "moves": moves_of(self.problem, self._by_row()),
             "makespan_seconds": self.table.makespan,
             "lower_bound_seconds": self.lower_bound,
             "baseline_seconds": self.baseline_seconds,

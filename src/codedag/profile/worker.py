@@ -115,7 +115,13 @@ def _substitute(
         if isinstance(verdict, No):
             raise Unsupported(verdict.reason)
     _compare(found, sample, original)
-    return found.run
+    return _guarded(found, original)
+
+
+def _guarded(found: Substitution, original: Callable[..., Any]) -> Callable[..., Any]:
+    """The substitute with its guard in front, as it is used: a guard that reads the elements is a part of the cost."""
+    accepts, run = found.accepts, found.run
+    return lambda *args, **keywords: (run if accepts(args, keywords) else original)(*args, **keywords)
 
 
 def _is_method_of_arrays(name: str, source: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
-from time import monotonic
+from time import monotonic, thread_time
 from types import TracebackType
 from urllib.parse import parse_qs, urlsplit
 
@@ -20,7 +20,8 @@ from codedag.ir import CodedagError, Graph, RunDirectory
 from codedag.view.html.page import data_of, document
 
 HOST = "127.0.0.1"
-SHARE = 20  # making data anew may take one part in so many of the time: the run needs the processor
+SHARE = 100  # making data anew may take one part in so many of the time: the run needs the processor
+LONGEST_SECONDS = 30.0  # between one and the next, however long it takes
 
 Recover = Callable[[Path], Graph | None]
 
@@ -81,10 +82,10 @@ class _Live:
     def data(self) -> tuple[str, str]:
         """The version and the facts as JSON."""
         with self._lock:
-            begun, version = monotonic(), self._seen()
-            if version != self._version and begun >= self._due:
+            begun, version = thread_time(), self._seen()
+            if version != self._version and monotonic() >= self._due:
                 self._data, self._version = self._made(), version
-                self._due = monotonic() + SHARE * (monotonic() - begun)
+                self._due = monotonic() + min(SHARE * (thread_time() - begun), LONGEST_SECONDS)
             return self._version, self._data
 
     def _made(self) -> str:

@@ -165,7 +165,9 @@ def _lines_of(move: Move) -> str:
 def report(found: Report) -> list[str]:
     """The whole report, a line per fact."""
     lines = []
-    if found.gain is not None:
+    if found.void:
+        lines.append(f"no gain can be told over {found.optimised_seconds:.1f} s: {found.void}")
+    elif found.gain is not None:
         interval = f"[{found.gain_low:.2f} .. {found.gain_high:.2f}]"
         lines.append(f"estimated gain {found.gain:.2f}x {interval} over {found.optimised_seconds:.1f} s")
     word = "identical" if found.verdict.identical else "DIFFERENT"

@@ -41,7 +41,7 @@ def test_spectrograms():
     check("librosa.feature.melspectrogram", y=SOUND.astype(np.float64))
     assert "finite" in reason("librosa.feature.melspectrogram", y=np.where(SOUND > 3, np.nan, SOUND))
     assert "channel" in reason("librosa.feature.melspectrogram", y=np.stack([SOUND, SOUND]))
-    assert "too long" in reason("librosa.feature.melspectrogram", y=np.zeros(200_000, np.float32))
+    assert "too long" in reason("librosa.feature.melspectrogram", y=np.zeros((1 << 20) + 1, np.float32))
     assert "longer" in reason("librosa.feature.melspectrogram", y=SOUND[:4000], n_fft=4096)
     assert "spectrogram" in reason("librosa.feature.melspectrogram", y=SOUND, S=np.ones((1025, 9)))
 

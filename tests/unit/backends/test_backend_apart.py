@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 
 import pytest
 
@@ -25,7 +26,9 @@ def median():
 
 def test_a_proof_is_made_once_and_kept(median, codedag_home, monkeypatch):
     assert proof.known_here(median) is None
-    assert apart.Prover()(median) is Yes
+    prover = apart.Prover()
+    assert prover(median) is Yes
+    prover.close()
     (kept,) = json.loads((codedag_home / "cache" / proof.FILE).read_text())["proofs"].values()
     assert kept["ok"]
     monkeypatch.setattr(sys, "executable", "/nowhere")  # it is not asked again
@@ -33,11 +36,31 @@ def test_a_proof_is_made_once_and_kept(median, codedag_home, monkeypatch):
     assert proof.proven_here(median) is Yes
 
 
+def test_one_process_proves_several_and_is_started_again_when_it_has_ended(median, monkeypatch):
+    started = []
+    start = apart._start
+    monkeypatch.setattr(apart, "_start", lambda: started.append(start()) or started[-1])
+    prover = apart.Prover()
+    (least,) = find("scipy.ndimage.minimum_filter", "cpu")
+    assert prover(median) is prover(least) is Yes
+    assert len(started) == 1
+    started[0].stdin.close()
+    started[0].wait(60)
+    (most,) = find("scipy.ndimage.maximum_filter", "cpu")
+    assert prover(most) is Yes
+    assert len(started) == 2
+    prover.close()
+    assert started[1].returncode != 0
+    assert not prover(find("scipy.ndimage.sobel", "cpu")[0])
+
+
 def test_what_fails_there_is_a_reason_here(median, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    verdict = apart.Prover()(median)
+    prover = apart.Prover()
+    verdict = prover(median)
+    prover.close()
     assert isinstance(verdict, No)
-    assert "ended with exit code 1" in verdict.reason
+    assert "gave no answer (exit code 1)" in verdict.reason
 
 
 def test_the_end_of_the_program_ends_the_proof(median, tmp_path, monkeypatch):
@@ -49,9 +72,10 @@ def test_the_end_of_the_program_ends_the_proof(median, tmp_path, monkeypatch):
     thread = threading.Thread(target=lambda: found.append(prover(median)))
     thread.start()
     while prover._process is None and thread.is_alive():
-        pass
+        time.sleep(0.01)
     prover.end()
     thread.join(60)
+    prover.close()
     assert found == [No(apart.ENDED)]
     assert prover(median) == No(apart.ENDED)
 

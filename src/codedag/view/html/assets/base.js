@@ -27,20 +27,26 @@ function fill(made, attributes, children) {
   for (const child of children.flat(3)) if (child !== null && child !== undefined && child !== false) made.append(child);
 }
 
+// Three digits; what rounds up to a thousand has four.
+function digits(value) {
+  const text = value.toPrecision(3);
+  return text.includes("e") ? String(Math.round(value)) : text;
+}
+
 const shades = {
   time(seconds) {
     if (seconds === null || seconds === undefined) return "–";
     const size = Math.abs(seconds);
-    if (size >= 100) return `${seconds.toFixed(0)} s`;
-    if (size >= 1) return `${seconds.toPrecision(3)} s`;
-    if (size >= 1e-3) return `${(seconds * 1e3).toPrecision(3)} ms`;
-    if (size >= 1e-6) return `${(seconds * 1e6).toPrecision(3)} µs`;
+    if (size >= 100) return `${Math.round(seconds).toLocaleString("en-US")} s`;
+    if (size >= 1) return `${digits(seconds)} s`;
+    if (size >= 1e-3) return `${digits(seconds * 1e3)} ms`;
+    if (size >= 1e-6) return `${digits(seconds * 1e6)} µs`;
     return size ? `${(seconds * 1e9).toFixed(0)} ns` : "0 s";
   },
   size(nbytes) {
     if (nbytes === null || nbytes === undefined) return "–";
     for (const [unit, step] of [["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["kB", 1e3]])
-      if (nbytes >= step) return `${(nbytes / step).toPrecision(3)} ${unit}`;
+      if (nbytes >= step) return `${digits(nbytes / step)} ${unit}`;
     return `${Math.round(nbytes)} B`;
   },
   share(part) { return part > 0 && part < 0.0005 ? "< 0.1 %" : `${(100 * part).toFixed(1)} %`; },

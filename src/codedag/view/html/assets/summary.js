@@ -7,6 +7,8 @@ function verdictCard(report) {
   if (!report.changes.length) return card("w4", "Gain", el("div.big", null, "nothing changed"),
     el("p", null, report.declined.length ? "What was considered, and why it was left as it is, is on the page “Migration log”."
       : "No operation with a proven faster variant was seen."));
+  if (report.void) return card("w4", "Gain", el("div.big", null, "cannot be told"), el("p", null, report.void + ". "),
+    el("p", null, code("codedag compare"), " measures it."));
   if (report.gain_low <= 1 && report.gain_high >= 1) return card("w4", "Gain", el("div.big", null, timesText(report.gain)),
     el("p", null, `no clear difference: between ${timesText(report.gain_low)} and ${timesText(report.gain_high)} over the whole run`));
   const faster = report.gain >= 1;
@@ -41,7 +43,8 @@ function whySentence() {
   const hot = OPS.filter(works).sort((a, b) => b.own - a.own).slice(0, 3);
   const total = DATA.whole.seconds || 1;
   const named = hot.map((op) => `${op.short} at ${where(op)} (${shareText(op.own / total)})`).join(", ");
-  const words = [`Of ${timeText(DATA.whole.seconds)} in ${many(DATA.whole.operations, "recorded operation")}, most went to ${named}. `];
+  const part = hot.reduce((sum, op) => sum + op.own, 0) / total, verb = part < 0.2 ? "no single one took much: the longest are" : "most went to";
+  const words = [`Of ${timeText(DATA.whole.seconds)} in ${many(DATA.whole.operations, "recorded operation")}, ${verb} ${named}. `];
   const change = DATA.report && [...DATA.report.changes].sort((a, b) => (b.baseline_seconds - b.seconds) - (a.baseline_seconds - a.seconds))[0];
   if (change) words.push(`The gain comes mainly from ${change.where}: ${change.what}, ${change.reason}.`);
   else if (DATA.report && DATA.report.declined.length) {

@@ -1,0 +1,142 @@
+"""Prints how long plans take against how long they were said to take.
+
+python bench/executed.py [--programs a,b,...] [--budget SECONDS] [--rounds N] [--threads N] [-o RESULTS.json]
+
+Each program of bench/executed_programs is traced, profiled and planned by the commands that users give; then it is run
+in a process of its own, in turn as written and with its plan in force (`codedag.apply`, results not compared). A round
+calls `main()` once; the first of each does not count. The ratio of the median round to the makespan of the plan should
+be near 1 (`best`: that of the least disturbed round); `as written` is the same for the program as written against what
+its operations take by the profile.
+Libraries have one thread each, and rounds are measured in seconds of the processor: what a profile says holds for a
+quiet machine, and on a busy one a program is not let run all the time. `wall` shows the seconds of the clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import msgspec
+
+HERE = Path(__file__).resolve().parent
+PROGRAMS = HERE / "executed_programs"
+SETTINGS = (
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENCV_FOR_THREADS_NUM",
+)  # fmt: skip
+CHILD = """
+import importlib, json, os, sys, time
+import codedag
+try:
+    os.setpriority(os.PRIO_PROCESS, 0, -10)  # as the measuring processes do, where they may
+except OSError:
+    pass
+sys.path.insert(0, sys.argv[1])
+program = importlib.import_module(sys.argv[2])
+
+def timed():
+    begun, used = time.perf_counter(), time.process_time()
+    program.main()
+    return time.perf_counter() - begun, time.process_time() - used
+
+written, planned, stats = [], [], {}
+for _ in range(int(sys.argv[4]) + 1):
+    written.append(timed())
+    with codedag.apply(sys.argv[3], mode="off", demote=False) as migrator:
+        planned.append(timed())
+        stats = migrator.get_stats()
+fast = {name: one["fast"] for name, one in stats.items() if one["fast"]}
+print(json.dumps({"written": written[1:], "planned": planned[1:], "fast": fast}))
+"""
+
+
+def codedag(folder: Path, *words: object) -> str:
+    command = [sys.executable, "-m", "codedag", *map(str, words)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}: {done.stderr}")
+    return done.stdout
+
+
+def measured(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Predicted and executed seconds of one program."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        codedag(folder, "trace", "-o", "run", PROGRAMS / f"{name}.py")
+        codedag(folder, "profile", "run", "--budget", options.budget, "--json")
+        codedag(folder, "plan", "run")
+        facts = predicted(folder / "run")
+        words = [PROGRAMS, name, folder / "run" / "plan.json", options.rounds]
+        command = [sys.executable, "-W", "ignore", "-c", CHILD, *map(str, words)]
+        done = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+    return {"program": name, **facts, **done}
+
+
+def predicted(run: Path) -> dict[str, Any]:
+    """What the plan says of `main()` and of what it calls; all PUs are the same processor, so that times add up."""
+    from codedag.ir import load
+    from codedag.ir.costs import written_seconds
+
+    found = load(run)
+    inside = {op.id for op in found.graph.ops if "main" in op.context.split("/")[:-1]}
+    within = msgspec.structs.replace(found.costs, rows=[row for row in found.costs.rows if row.op in inside])
+    seconds = sum(step.end - step.start for step in found.plan.schedule if step.op in inside)
+    seconds += sum(copy.end - copy.start for copy in found.plan.transfers if copy.op in inside)
+    counts = Counter(place.pu for place in found.plan.placement if place.op in inside)
+    return {"makespan_seconds": seconds, "baseline_seconds": written_seconds(within), "ops_per_pu": dict(counts)}
+
+
+def line(row: dict[str, Any]) -> dict[str, Any]:
+    executed, written = median(one[1] for one in row["planned"]), median(one[1] for one in row["written"])
+    wall, best = median(one[0] for one in row["planned"]), min(one[1] for one in row["planned"])
+    predicted, before = row["makespan_seconds"], row["baseline_seconds"]
+    found = {
+        "program": row["program"], "predicted": predicted, "executed": executed, "best": best, "wall": wall,
+        "best_ratio": best / row["makespan_seconds"],
+        "ratio": executed / predicted, "written": written, "written_predicted": before,
+        "written_ratio": written / before, "gain": written / executed, "gain_predicted": before / predicted,
+        "ops_per_pu": row["ops_per_pu"], "fast": row["fast"],
+    }  # fmt: skip
+    print(
+        f"{row['program']:<10} predicted {predicted * 1e3:8.1f} ms  executed {executed * 1e3:8.1f} ms "
+        f"(wall {wall * 1e3:.1f})  ratio {found['ratio']:.2f}, best {found['best_ratio']:.2f}  "
+        f"as written {found['written_ratio']:.2f}  gain {found['gain']:.2f} (predicted {found['gain_predicted']:.2f})  "
+        f"{found['ops_per_pu']}",
+        flush=True,
+    )
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", default=",".join(sorted(path.stem for path in PROGRAMS.glob("*.py"))))
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds to profile one program")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("-o", "--output", type=Path, default=HERE / "results" / "executed.json")
+    options = parser.parse_args()
+    os.environ.update(dict.fromkeys(SETTINGS, str(options.threads)))
+    load = os.getloadavg()[0]
+    rows = [line(measured(name, options)) for name in options.programs.split(",")]
+    off, best = ([abs(row[key] - 1) for row in rows] for key in ("ratio", "best_ratio"))
+    print(
+        f"{len(rows)} programs: executed within {median(off):.0%} of predicted (median), at most {max(off):.0%}; "
+        f"their best rounds within {median(best):.0%}; "
+        f"load average {load:.1f} before, {os.getloadavg()[0]:.1f} after, Python {platform.python_version()}"
+    )
+    results = {"rows": rows, "median_error": median(off), "largest_error": max(off), "median_error_best": median(best),
+               "load": [load, os.getloadavg()[0]]}  # fmt: skip
+    options.output.parent.mkdir(exist_ok=True)
+    options.output.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Substitutions from librosa within rounding: spectrograms in the precision of the sound."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from typing import Any
+
+import numpy as np
+
+from codedag.backends import librosa_calls
+from codedag.backends.frames import CHUNK, window_of
+from codedag.backends.librosa_ import LIBROSA, Array, _bank, melspectrogram
+from codedag.backends.librosa_frames_ import SCIPY
+from codedag.backends.registry import ULP, Call, substitutes
+from codedag.ir.verdict import No, Verdict
+
+_NAMES = tuple(inspect.signature(melspectrogram.run).parameters)
+
+
+@substitutes("librosa.feature.melspectrogram", into="scipy.fft", gives=ULP, needs=SCIPY, source_needs=LIBROSA)
+def melspectrogram_single(
+    *,
+    y: Any = None,
+    sr: Any = 22050,
+    S: Any = None,  # noqa: N803
+    n_fft: Any = 2048,
+    hop_length: Any = 512,
+    win_length: Any = None,
+    window: Any = "hann",
+    center: Any = True,
+    pad_mode: Any = "constant",
+    power: Any = 2.0,
+    n_mels: Any = 128,
+    fmin: Any = 0.0,
+    fmax: Any = None,
+    htk: Any = False,
+    norm: Any = "slaney",
+    dtype: Any = np.float32,
+) -> Array:
+    """The spectrogram in the precision of the sound: squares instead of roots that are squared, a remembered bank."""
+    strength = _strength(y, n_fft, hop_length, window_of(window, n_fft).astype(y.dtype))
+    if power == 1:
+        np.sqrt(strength, out=strength)
+    bank = _bank(sr, n_fft, n_mels, fmin, fmax, htk, norm, dtype)
+    return np.matmul(bank, strength.T)  # type: ignore[no-any-return]
+
+
+def _strength(sound: Array, length: int, step: int, window: Array) -> Array:
+    """The squares of the spectra of centred frames, one frame after the other."""
+    import scipy.fft
+
+    frames = np.lib.stride_tricks.sliding_window_view(np.pad(sound, length // 2), length)[::step]
+    result = np.empty((len(frames), 1 + length // 2), sound.dtype)
+    for first in range(0, len(frames), CHUNK):
+        parts = scipy.fft.rfft(frames[first : first + CHUNK] * window, axis=-1).view(sound.dtype)
+        np.square(parts, out=parts)
+        np.add(parts[:, 0::2], parts[:, 1::2], out=result[first : first + CHUNK])
+    return result
+
+
+@melspectrogram_single.guard
+def _(call: Any) -> Verdict:
+    """Sounds in single precision that are neither silent nor near the ends of its range, a bank in it; otherwise as
+    the exact substitute.
+    """
+    verdict = melspectrogram.accepts((), {name: getattr(call, name) for name in _NAMES})
+    if not verdict:
+        return verdict
+    if call.y.dtype != np.float32 or call.dtype is not np.float32:
+        return No("not single precision")
+    loudest = max(float(call.y.max()), -float(call.y.min()))
+    return verdict if 1e-6 < loudest < 1e6 else No("silent, or very loud")
+
+
+@melspectrogram_single.calls
+def _(rng: random.Random) -> Call:
+    call = librosa_calls.spectrogram(rng)
+    values = dict(call.kwargs)
+    if rng.random() < 0.97:
+        values.pop("dtype", None)
+        if isinstance(values.get("y"), np.ndarray) and values["y"].dtype == np.float64:
+            values["y"] = values["y"].astype(np.float32)
+    return Call(call.args, values)
