@@ -9,12 +9,13 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from codedag.autopilot.applied import Applied
 from codedag.backends.elementwise import MAP, PACK, role_of
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find
 from codedag.instrument.program import InstrumentedFile
-from codedag.instrument.sites import CALL
+from codedag.instrument.sites import CALL, RECORD
 from codedag.migrate.chain import SMALLEST
 from codedag.migrate.chain import Link as ChainLink
 from codedag.trace.recorder import Template
@@ -189,3 +190,22 @@ def is_loaded(library: str) -> bool:
     """Whether the program has loaded a library to its end."""
     spec = getattr(sys.modules.get(library), "__spec__", None)
     return spec is not None and not getattr(spec, "_initializing", False)
+
+
+def stays_slow(applied: Applied, path: str, owner: str) -> bool:
+    """Whether a substitute that was known from the start takes long all the same."""
+    if applied.kind != "substitute" or not applied.known or (applied.path, applied.owner) != (path, owner):
+        return False
+    times = sorted(seconds for _, seconds in applied.trial.pairs)
+    return bool(times) and times[len(times) // 2] * 1e9 >= SLOW_NS and is_pure(applied.names[0])
+
+
+def is_recalled(site: Any) -> bool:
+    """Whether the results of a site are kept now."""
+    recall = getattr(getattr(site.variant, "inner", site.variant), "__self__", None)
+    return getattr(recall, "recalls", False) is True
+
+
+def recorded(file: InstrumentedFile) -> set[str]:
+    """The functions of a file that are still observed."""
+    return {info.owner for info, site in zip(file.infos, file.sites, strict=True) if site.mode == RECORD}

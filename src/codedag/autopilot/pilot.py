@@ -352,7 +352,7 @@ class Pilot:
         most = self.max_overhead * passed
         if self.observe_only or spent <= (max(most, GRACE) if self.max_overhead == MAX_OVERHEAD else most):
             return
-        open_ = [(path, owner) for path, file in list(self.program.files.items()) for owner in _recorded(file)]
+        open_ = [(path, owner) for path, file in list(self.program.files.items()) for owner in find.recorded(file)]
         for function in open_:
             watch = self.watches.setdefault(function, Watch(time.perf_counter()))
             watch.ended = watch.ended or time.perf_counter()
@@ -380,7 +380,7 @@ class Pilot:
 
     def _take_back(self, applied: Applied, indexes: Iterable[int]) -> None:
         """Takes a change out of the program's code once its trial has ended badly."""
-        if any(is_recalled(self.program.site(applied.path, index)) for index in indexes):
+        if any(find.is_recalled(self.program.site(applied.path, index)) for index in indexes):
             return  # what keeps the results of the call goes on, and leaves the change aside
         if not self.widen.covers(applied.path, applied.owner):
             attempt(self.program.retire, applied.path, applied.owner, indexes)
@@ -402,7 +402,11 @@ class Pilot:
             self.apply_prefix(file, owner, prefix)
             taken |= {link.site.info.index for link in prefix.links}
         slow = find.slow_calls(file, owner, seen, taken)
-        slow += [(a.sites[0], a.names[0]) for a in self.applied if _is_slow(a, path, owner) and a.sites[0] not in taken]
+        slow += [
+            (a.sites[0], a.names[0])
+            for a in self.applied
+            if find.stays_slow(a, path, owner) and a.sites[0] not in taken
+        ]
         for site, name in dict(slow).items():
             self.apply_recall(file, owner, site, name)
         self.widen.loops.keep(file, owner)
@@ -494,22 +498,3 @@ class Pilot:
     def _not_widened(self, what: str, function: Function, reason: str) -> None:
         path, owner = function
         self.refused.append(Refused(f"{owner or 'the script'}: {what}", shown_path(path), reason))
-
-
-def _is_slow(applied: Applied, path: str, owner: str) -> bool:
-    """Whether a substitute that was known from the start takes long all the same."""
-    if applied.kind != "substitute" or not applied.known or (applied.path, applied.owner) != (path, owner):
-        return False
-    times = sorted(seconds for _, seconds in applied.trial.pairs)
-    return bool(times) and times[len(times) // 2] * 1e9 >= find.SLOW_NS and find.is_pure(applied.names[0])
-
-
-def is_recalled(site: Any) -> bool:
-    """Whether the results of a site are kept now."""
-    recall = getattr(getattr(site.variant, "inner", site.variant), "__self__", None)
-    return getattr(recall, "recalls", False) is True
-
-
-def _recorded(file: InstrumentedFile) -> set[str]:
-    """The functions of a file that are still observed."""
-    return {info.owner for info, site in zip(file.infos, file.sites, strict=True) if site.mode == RECORD}

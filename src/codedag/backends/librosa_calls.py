@@ -40,10 +40,12 @@ def _sound(rng: random.Random) -> Any:
     return sound[::-1] if rng.random() < 0.03 else sound
 
 
-def option(rng: random.Random, values: dict[str, Any], share: float, name: str, *both: tuple[Any, ...]) -> None:
+def option(
+    rng: random.Random, values: dict[str, Any], share: float, name: str, usual: tuple[Any, ...], odd: tuple[Any, ...]
+) -> None:
     """Adds an option at times: mostly one of the usual values, now and then an odd one."""
     if rng.random() < share:
-        values[name] = weighted(rng, *both, 0.07)
+        values[name] = weighted(rng, usual, odd, 0.07)
 
 
 def spectrogram(rng: random.Random) -> Call:

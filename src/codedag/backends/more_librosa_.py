@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from codedag.backends import librosa_calls
-from codedag.backends.frames import CHUNK, window_of
+from codedag.backends.frames import window_of
 from codedag.backends.librosa_ import LIBROSA, Array, _bank, melspectrogram
 from codedag.backends.librosa_frames_ import SCIPY
 from codedag.backends.registry import ULP, Call, substitutes
 from codedag.ir.verdict import No, Verdict
 
+CHUNK = 32  # frames that are transformed at once
 _NAMES = tuple(inspect.signature(melspectrogram.run).parameters)
 
 

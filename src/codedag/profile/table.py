@@ -25,6 +25,7 @@ from codedag.profile.variants import FRESH, ORIGINAL, REUSED, Variant
 
 FEW = 5  # calls of which the middle one means something
 CLEARLY = 1.1  # times the seconds of a call measured alone
+HELD_UP = 1.5  # times the fastest call: what is beyond is the machine's, not the program's
 LEAST_SECONDS = 5e-6  # below, what the recorder itself takes is not small
 NOT_REACHED = "it was not measured within the budget; run `codedag profile` again to go on"
 
@@ -146,7 +147,7 @@ class Tabulator:
         return cpu if alike and not isinstance(pu.flop_per_second if pu else None, float) else pu
 
     def _more(self, op: Op) -> float:
-        """What even the fastest call in the program took beyond the original measured alone.
+        """What the middle call in the program took beyond the original measured alone.
 
         Inputs that come from memory and not from a cache, pages that a fresh result needs: they belong to the place of
         the call, so each variant pays for them.
@@ -156,7 +157,8 @@ class Tabulator:
         if calls is None or cell is None or cell.status != "ok":
             return 0.0
         alone = cell.batches.figures().median
-        return calls.fastest - alone if calls.fastest > max(alone * CLEARLY, LEAST_SECONDS) else 0.0
+        there = min(calls.middle, calls.fastest * HELD_UP)
+        return there - alone if there > max(alone * CLEARLY, LEAST_SECONDS) else 0.0
 
     def _of_several_shapes(self, op: Op, best: Variant, row: CostRow) -> CostRow:
         """The row of an op that sums up calls of many shapes: as its mean size is predicted from those captured."""

@@ -64,3 +64,10 @@ def test_windows_are_copies():
     made.run("hann", 64)[:] = 7
     assert same(made.original()("hann", 64), made.run("hann", 64))
     assert "by name" in reason("librosa.filters.get_window", np.hanning(64), 64)
+
+
+def test_a_lifter_for_more_coefficients_than_filters_runs_as_written():
+    sound = np.random.default_rng(0).standard_normal(5000).astype(np.float32)
+    options = {"y": sound, "n_mels": 10, "n_mfcc": 13}
+    assert "lifter" in reason("librosa.feature.mfcc", **options, lifter=22)  # librosa raises
+    check("librosa.feature.mfcc", **options)

@@ -178,9 +178,10 @@ def test_what_is_not_finite_is_seen_and_located(dtype, bad):
     assert numeric.first_odd(value, value) == ""
 
 
-def test_what_cannot_be_odd():
+def test_what_cannot_be_odd(monkeypatch):
     assert not any(map(numeric.odd, (3, "nan", None, numpy.array([1, 2]), numpy.array(["nan"]), [object()], 2.5)))
     assert numeric.odd(float("nan"))
+    monkeypatch.delitem(sys.modules, "codedag.backends._pixels", raising=False)  # which counts, where a sum guesses
     with numpy.errstate(all="raise"):
         assert numeric.odd(numpy.full(10, 3e38, numpy.float32))  # a sum that overflows: whoever asks looks closer
     torch = pytest.importorskip("torch")
