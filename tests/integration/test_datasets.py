@@ -51,7 +51,14 @@ def test_the_output_is_that_of_the_plain_program(plain, codedag, tmp_path, pictu
     script.write_text(HEAD + PROGRAMS[name])
     (tmp_path / "sitecustomize.py").write_text(ALWAYS_FASTER)
     expected = plain(script, pictures)
-    got = codedag("run", "-o", tmp_path / "run", script, pictures, env={"PYTHONPATH": str(tmp_path)})
+    got = codedag(
+        "run",
+        "-o",
+        tmp_path / "run",
+        script,
+        pictures,
+        env={"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])},
+    )
     assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout), got.stderr
     report = load(tmp_path / "run").report
     assert report.verdict.identical

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from codedag.ir import load
@@ -74,12 +76,17 @@ NO_GRAD = (
 )
 
 
+def before(folder):
+    """The environment in which modules of a folder come before those that would have been found."""
+    return {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+
+
 def run(plain, codedag, tmp_path, source):
     script = tmp_path / "script.py"
     script.write_text(HEAD + source)
     (tmp_path / "sitecustomize.py").write_text(ALWAYS_FASTER)
     expected = plain(script)
-    got = codedag("run", "-o", tmp_path / "run", script, env={"PYTHONPATH": str(tmp_path)})
+    got = codedag("run", "-o", tmp_path / "run", script, env=before(tmp_path))
     assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout), got.stderr
     return expected, got, load(tmp_path / "run").report
 

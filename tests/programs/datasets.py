@@ -21,6 +21,30 @@ def rest(): print(random.random(), np.random.rand(), torch.rand(1).item())
 """
 
 PROGRAMS = {
+    "concat_frame_mapped": """
+import pandas as pd, tempfile
+T=os.path.join(tempfile.mkdtemp(),'a.npy')
+np.save(T,np.stack([cv2.resize(cv2.imread(p),(80,80)) for p in paths]))
+class Frame(Dataset):
+    def __init__(self,df): self.df=df.reset_index(drop=True)
+    def __len__(self): return len(self.df)
+    def __getitem__(self,i):
+        row=self.df.iloc[i]
+        x=cv2.resize(cv2.imread(row['path']),(64,64))
+        if np.random.rand()<.5: x=np.fliplr(x)
+        return torch.from_numpy(x.copy()).float()/255., self.df.loc[i,'label']
+class Mapped(Dataset):
+    def __init__(self): self.a=np.load(T,mmap_mode='r')
+    def __len__(self): return len(self.a)
+    def __getitem__(self,i):
+        x=np.array(self.a[i]); y=random.randint(0,15)
+        return torch.from_numpy(x[y:y+64,y:y+64].copy()).float()/255., i
+df=pd.DataFrame({'path':paths,'label':[i%4 for i in range(96)]})
+for e in range(3):
+    for b in DataLoader(ConcatDataset([Frame(df),Mapped()]),batch_size=8,shuffle=True): print(h(b))
+    for b in DataLoader(ConcatDataset([Frame(df),Subset(Frame(df[::2]),range(20))]),batch_size=8): print(h(b))
+rest()
+""",
     "shape_change": """
 class DS(Dataset):
     def __len__(self): return 96

@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from codedag.backends.known import USER, Effect, Known, known_call, known_operator
 from codedag.instrument.ahead import Ahead
-from codedag.instrument.program import Program, owner_of
-from codedag.instrument.sites import CALL, ITERATE, RETURN, SETITEM
+from codedag.instrument.program import InstrumentedFile, Program, owner_of
+from codedag.instrument.sites import CALL, INPLACE, ITERATE, RETURN, SETITEM
 from codedag.ir.verdict import No
 from codedag.migrate import _order
 from codedag.migrate._order import ALWAYS, ONCE, THEN, Check
@@ -25,6 +25,7 @@ from codedag.migrate.standin import Method, StandIn
 from codedag.migrate.stands import behind
 
 Function = tuple[str, str]  # file and qualified name
+_NAMED = 2  # references to what one local name alone holds: the name, and the operator
 _BASE = 3  # references to the memory of a view that nobody else has: the view, a name here, and a call
 _INSIDE = 4  # items of a tuple or list whose types a check compares
 _CONTAINERS = (list, tuple, dict, set, frozenset)
@@ -37,6 +38,8 @@ class Cover:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.ready: set[Function] = set()
+        self._unfit: dict[Function, str] = {}  # functions that cannot run ahead, and why
+        self._listed: set[Function] = set()  # with loops that run ahead
         self.wanted: set[Function] = set()
         self._ahead: dict[str, dict[str, Ahead]] = {}
         self._files = 0
@@ -44,13 +47,20 @@ class Cover:
 
     # -- preparing functions
 
-    def prepare(self, functions: set[Function]) -> str:
-        """Makes these functions, and all that may run without a call, ask at their sites; "" or why that cannot be."""
+    def prepare(self, functions: Collection[Function]) -> str:
+        """Makes these functions, and all that may run without a call, ask at their sites; "" or why that cannot be.
+
+        So with those that are wanted; if one of these cannot, that is said where it is called.
+        """
         why = self._implicit()
-        for path, owner in () if why else sorted(functions):
-            why = why or self._cannot(path, owner)
-            if not why and (path, owner) not in self.ready:
+        for path, owner in () if why else sorted({*functions, *self.wanted}):
+            cannot = self._cannot(path, owner)
+            if cannot:
+                self._unfit[path, owner] = cannot
+                why = why or (cannot if (path, owner) in functions else "")
+            elif (path, owner) not in self.ready:
                 self._install(path, owner, self.answer)
+        self.wanted.clear()
         return why
 
     def _cannot(self, path: str, owner: str) -> str:
@@ -87,9 +97,23 @@ class Cover:
             self.program.install(path, [owner])
         self.ready.add((path, owner))
 
+    def list_sites(
+        self, file: InstrumentedFile, owner: str, indexes: Iterable[int], others: dict[int, Any] | None = None
+    ) -> None:
+        """Makes these sites of a loop ask, and write down what they give; others get the variants that they have."""
+        self._listed.add((file.path, owner))
+        checks = dict(others or {})
+        for site in (file.sites[index] for index in indexes):
+            known = type(site.variant) is Check
+            check = site.variant if known else Check(site.kind, site, site.function, site.variant, self.answer)
+            check.listed = 1
+            checks[site.info.index] = check
+        self.program.plan(file.path, owner, checks)
+        self.program.install(file.path, [owner])
+
     def covers(self, path: str, owner: str) -> bool:
         """Whether the sites of a function ask, so that its code has to stay."""
-        return (path, owner) in self.ready
+        return (path, owner) in self.ready or (path, owner) in self._listed
 
     # -- answering (in the thread that works on the item)
 
@@ -129,6 +153,8 @@ class Cover:
             return self._user_operator(item, name, values)
         if not isinstance(known, Known):
             item.give_up(known.reason if isinstance(known, No) else name, check)
+        if known.effect is Effect.CLOCK and check.listed:
+            item.give_up(f"{name} tells something else at another time", check)
         if known.one_at_a_time:
             item.give_up(f"{name} changes settings of the whole process while it runs", check)
         if known.effect is Effect.DRAWS:
@@ -141,8 +167,11 @@ class Cover:
                 check.again = (values[0], generator, name)
             return THEN
         if known.effect is Effect.WRITES or known.writes:
-            if not self._is_own(check, known, values, holders):
+            if not self._is_own(check, known, values, holders - item.noted(check, _target(check, values))):
                 item.give_up(f"{name} writes into something that others may hold", check)
+            return ONCE
+        if known.effect is Effect.READS:
+            item.read(check, known, values)
             return ONCE
         if known.by_threads and _is_capped(values[0]):
             item.give_up(f"{name} may depend on the number of threads of cv2, which has one meanwhile", check)
@@ -151,11 +180,13 @@ class Cover:
     def _is_own(self, check: Check, known: Known, values: tuple[Any, ...], holders: int) -> bool:
         """Whether what is written is held by one local name alone, down to its memory."""
         info = check.site.info
-        if holders > self._of(info.file)[info.owner].own.get(info.index, 0):
+        ahead = self._of(info.file).get(info.owner)  # none for the code of a module itself
+        own = ahead.own.get(info.index, 0) if ahead is not None else 0
+        if holders > (max(own, _NAMED) if check.listed and check.kind == INPLACE else own):
             return False
         if check.kind == CALL and known.writes != ("self",):
             return False
-        return _holds_its_memory(values[0].__self__ if check.kind == CALL else values[0])
+        return _holds_its_memory(_target(check, values))
 
     # -- code of the program
 
@@ -163,6 +194,8 @@ class Cover:
         for code in _codes(function):
             found = (code.co_filename, owner_of(code.co_qualname))
             if found not in self.ready:
+                if found in self._unfit:
+                    item.give_up(self._unfit[found])
                 if found[0] in self.program.files:
                     self.wanted.add(found)
                     item.give_up(f"{found[1]} is not prepared yet", wants=True)
@@ -178,6 +211,10 @@ class Cover:
                 if isinstance(function, types.FunctionType):
                     self._user(item, function)
         return ALWAYS
+
+
+def _target(check: Check, values: tuple[Any, ...]) -> Any:
+    return getattr(values[0], "__self__", None) if check.kind == CALL else values[0]
 
 
 def _is_capped(function: Any) -> bool:
@@ -214,8 +251,10 @@ def _holds_its_memory(target: Any) -> bool:
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if torch is not None and isinstance(target, torch.Tensor):
         return type(target) is torch.Tensor and _has_own_storage(torch, target)
-    if type(target) is not getattr(numpy, "ndarray", None):
+    if numpy is None or not isinstance(target, numpy.ndarray):
         return True
+    if type(target) is not numpy.ndarray:  # a file that is mapped into memory is everybody's
+        return False
     base = target.base
     return base is None or (type(base) is type(target) and base.base is None and _order.references(base) <= _BASE)
 

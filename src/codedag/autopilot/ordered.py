@@ -89,6 +89,13 @@ class Item:
         self.batch.give_up(reason, wants)
         raise GaveUp
 
+    def noted(self, check: Any, target: Any) -> int:
+        """How many references to something are ours."""
+        return 0
+
+    def read(self, check: Any, known: Any, values: tuple[Any, ...]) -> None:
+        """Is told of files that are read: within a batch nothing of the program runs that could change them."""
+
     def end(self) -> None:
         """The item is done."""
         self.batch.habit.ended(self._last)
@@ -114,7 +121,7 @@ class Batch:
 
     def run(self, threads: int) -> bool:
         """Runs the items in this thread and others; True if all of them are done."""
-        helpers = [_Second(self) for _ in range(min(threads, len(self.indices)) - 1)]
+        helpers = [Second(self) for _ in range(min(threads, len(self.indices)) - 1)]
         for helper in helpers:
             helper.start()
         try:
@@ -204,7 +211,7 @@ class Batch:
             give_state(generator, state)
 
 
-class _Second(threading.Thread):
+class Second(threading.Thread):
     """A thread for items, in the same context as the program's own thread."""
 
     def __init__(self, batch: Batch) -> None:
@@ -214,6 +221,7 @@ class _Second(threading.Thread):
         self.grad: bool | None = torch.is_grad_enabled() if torch is not None else None
 
     def run(self) -> None:
+        """Works until the batch needs no more of it."""
         if self.grad is not None:
             sys.modules["torch"].set_grad_enabled(self.grad)
         _, raised = on_trial(self.context.run, self.batch.work)

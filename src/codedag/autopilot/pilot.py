@@ -131,6 +131,8 @@ class Pilot:
         """Makes the changes that need no observing, as a file is loaded."""
         self.replay.from_known(file)
         attempt(self.rows.begin, file)
+        if not self.observe_only:
+            attempt(self.widen.loops.watch, file)
 
     def _start_thread(self) -> None:
         self._paused = False
@@ -192,6 +194,7 @@ class Pilot:
     def pause(self) -> None:
         """Brings planning to a safe point before a fork."""
         self.forked += 1
+        attempt(self.widen.overlap.pause)
         if self._thread is threading.current_thread():
             return
         # From 3.12 on Python warns the program about a fork with threads, and this thread is ours.  It starts again
@@ -396,6 +399,7 @@ class Pilot:
             self.apply_prefix(file, owner, prefix)
             taken |= {link.site.info.index for link in prefix.links}
         self.recalled.look(file, owner, seen, taken)
+        self.widen.loops.keep(file, owner)
         self.program.install(path, [owner])
         self.widen.look()
 
@@ -460,11 +464,11 @@ class Pilot:
         watch = self.watches.get(function)
         return watch is None or (watch.ended is not None and function not in self.unplanned)
 
-    def _widened(self, function: Function, trial: Trial, variant: str) -> None:
+    def _widened(self, function: Function, trial: Trial, variant: str, site: int, kind: str) -> None:
         path, owner = function
-        first = self.program.files[path].sites_of(owner)[0].info.index
-        self.applied.append(Applied("widen", path, owner, [first], [owner], trial, variant))
+        first = site if site >= 0 else self.program.files[path].sites_of(owner)[0].info.index
+        self.applied.append(Applied(kind, path, owner, [first], ["loop" if site >= 0 else owner], trial, variant))
 
     def _not_widened(self, what: str, function: Function, reason: str) -> None:
         path, owner = function
-        self.refused.append(Refused(f"{owner}: {what}", shown_path(path), reason))
+        self.refused.append(Refused(f"{owner or 'the script'}: {what}", shown_path(path), reason))

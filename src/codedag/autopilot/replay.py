@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from codedag.autopilot.pilot import Pilot
 
 #: The kinds of changes that can be made again from their place in the source alone.
-KINDS = ("fuse", "substitute", "remember", "recall", "widen", "inside")
+KINDS = ("fuse", "substitute", "remember", "recall", "widen", "overlap", "inside")
 _ANOTHER_VERSION = "the plan was made for another version of this file"
 
 
@@ -110,6 +110,7 @@ class Replay:
             "remember": self._prefix,
             "recall": self._kept_call,
             "widen": self._items,
+            "overlap": self._items,
             "inside": self._inside,
         }.get(move.kind)
         if make is None:

@@ -13,11 +13,14 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from codedag.autopilot.loops import Loops
+from codedag.autopilot.overlap import Overlap
 from codedag.backends.same import same
 from codedag.instrument.program import Program, owner_of
 from codedag.instrument.sites import CALL, VARIANT, SiteInfo, make, native
@@ -28,6 +31,7 @@ from codedag.migrate.memory import Memory
 from codedag.migrate.trial import SLOWER, Trial
 
 if TYPE_CHECKING:
+    from codedag.autopilot.cover import Cover
     from codedag.autopilot.ordered import Batch
 
 FIRST, UNSURE = 3, 6  # batches that are fetched both ways: always, and while the gain is small
@@ -42,7 +46,7 @@ FETCHER = "torch.utils.data._utils.fetch"
 Function = tuple[str, str]
 Later = Callable[[Callable[[], None]], None]
 Planned = Callable[[Function], bool]
-Begin = Callable[[Function, Trial, str], None]
+Begin = Callable[[Function, Trial, str, int, str], None]
 Refuse = Callable[[str, Function, str], None]
 
 
@@ -52,6 +56,8 @@ class Lane:
 
     root: Function
     trial: Trial
+    needs: frozenset[Function] = frozenset()  # functions whose sites must ask before anything runs ahead
+    site: int = -1  # where it stands, if not all of a function
     habit: Any = None
     stacking: Any = None
     is_ready: bool = False
@@ -64,6 +70,10 @@ class Lane:
     tried: int = 0
     due_at: int = 0
     chance: random.Random = field(default_factory=lambda: random.Random(0))
+
+    def due_soon(self) -> bool:
+        """Whether the gain is still being found out."""
+        return self.trial.checked < FIRST
 
     def due(self) -> bool:
         """Whether this batch is fetched both ways."""
@@ -87,8 +97,9 @@ class Widen:
         self.program, self.memory, self.later, self.planned = program, memory, later, planned
         self.begin, self.refuse = begin, refuse
         self.threads = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, MOST_THREADS)
-        self.lanes: dict[type, Lane] = {}
-        self._cover: Any = None
+        self.lanes: dict[tuple[type, ...], Lane] = {}
+        self.loops, self.overlap = Loops(self), Overlap(self)
+        self.cover: Any = None
         self._make: Any = None
         self._original: Any = None
         self._changed: Any = None
@@ -117,11 +128,13 @@ class Widen:
         if self._changed is None and of is not None:
             self._original, self._changed = of.fetch, of
             of.fetch = _method(of.fetch, self.fetch)
+            self.overlap.enter(_method)
 
     def restore(self) -> None:
         """Puts the loader back as it was."""
         if self._watch is not None:
             self._watch.stop()
+        self.overlap.restore()
         if self._changed is not None:
             self._changed.fetch, self._changed = self._original, None
 
@@ -131,7 +144,7 @@ class Widen:
 
     def covers(self, path: str, owner: str) -> bool:
         """Whether the code of a function must stay as it is: its sites ask before they run ahead."""
-        return self._cover is not None and self._cover.covers(path, owner)
+        return self.cover is not None and self.cover.covers(path, owner)
 
     # -- a batch
 
@@ -140,46 +153,61 @@ class Widen:
         lane = attempt(self._lane, fetcher, indices)
         if lane is None or isinstance(lane, Failed):
             return self._original(fetcher, indices)
-        dataset, trial = fetcher.dataset, lane.trial
-        get, count = partial(operator.getitem, dataset), len(indices)
-        due = lane.due()
+        early = self.overlap.take(lane, fetcher, indices)
+        data = self._items(lane, fetcher, indices) if early is None else early
+        if data is None:
+            return self._original(fetcher, indices)
+        made = attempt(lane.stacking.collated, fetcher.collate_fn, data)
+        collated = made[0] if type(made) is tuple else fetcher.collate_fn(data)
+        attempt(self.overlap.go_on, lane, fetcher, early is not None)
+        return collated
+
+    def _items(self, lane: Lane, fetcher: Any, indices: list[Any]) -> list[Any] | None:
+        """The items of a batch, fetched in threads; None if they have to be fetched as written."""
+        get, due = partial(operator.getitem, fetcher.dataset), lane.due()
         self.memory.paused = due  # what is compared is computed, both times
         if not due:
-            attempt(lane.stacking.begin, fetcher.collate_fn, count)
-        batch = self._make(get, indices, lane.habit, None if due else lane.stacking)
+            attempt(lane.stacking.begin, fetcher.collate_fn, len(indices))
+        batch: Batch = self._make(get, indices, lane.habit, None if due else lane.stacking)
         started = time.perf_counter()
-        done = self._run(batch)
+        done = self.run(batch)
         seconds = time.perf_counter() - started
         if not done:
             self.memory.paused = False
             batch.take_back()
-            self._gave_up(lane, batch)
-            return self._original(fetcher, indices)
-        trial.calls += count
-        trial.seconds += 0.0 if due else seconds
-        data = batch.results
-        if due:
-            batch.take_back()
-            started = time.perf_counter()
-            data = [dataset[index] for index in indices]
-            self.memory.paused = False
-            self._judge(lane, data, batch.results, time.perf_counter() - started, seconds)
-        made = attempt(lane.stacking.collated, fetcher.collate_fn, data)
-        return made[0] if type(made) is tuple else fetcher.collate_fn(data)
+            self.gave_up(lane, batch)
+            return None
+        lane.trial.calls += len(indices)
+        lane.trial.seconds += 0.0 if due else seconds
+        if not due:
+            return batch.results
+        batch.take_back()
+        started = time.perf_counter()
+        data = [fetcher.dataset[index] for index in indices]
+        self.memory.paused = False
+        self.judge(lane, data, batch.results, time.perf_counter() - started, seconds)
+        return data
 
-    def _run(self, batch: Batch) -> bool:
-        """Whether all items are done; meanwhile cv2 has one thread, since the items are what runs side by side."""
+    def run(self, batch: Batch, threads: int = 0) -> bool:
+        """Whether all items are done."""
+        with self.one_thread():  # items run on trial in there: what fails is ours
+            return attempt(batch.run, threads or self.threads) is True
+
+    @contextmanager
+    def one_thread(self) -> Iterator[None]:
+        """Meanwhile cv2 has one thread, since the items are what runs side by side."""
         cv2 = sys.modules.get("cv2")
         before = cv2.getNumThreads() if cv2 is not None else 1
         if before > 1:
             cv2.setNumThreads(1)  # type: ignore[union-attr]
         try:
-            return attempt(batch.run, self.threads) is True  # items run on trial in there: what fails is ours
+            yield
         finally:
             if before > 1:
                 cv2.setNumThreads(before)  # type: ignore[union-attr]
 
-    def _judge(self, lane: Lane, data: list[Any], ahead: list[Any], plain: float, seconds: float) -> None:
+    def judge(self, lane: Lane, data: list[Any], ahead: list[Any], plain: float, seconds: float) -> None:
+        """Compares and times a batch that was fetched both ways, and takes the move back if that says so."""
         verdict = attempt(same, data, ahead)
         verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
         lane.trial.record(plain / len(data), seconds / len(data), verdict)
@@ -195,44 +223,54 @@ class Widen:
 
     def _lane(self, fetcher: Any, indices: Any) -> Lane | None:
         """The lane of this fetch, if it can be widened now."""
-        if os.getpid() != self._process or threading.current_thread() is not threading.main_thread():
+        if not self.is_here():
             return None
-        dataset = _innermost(fetcher.dataset)
-        lane = self.lanes.get(type(dataset))
+        kinds = tuple(dict.fromkeys(map(type, _innermost(fetcher.dataset))))
+        lane = self.lanes.get(kinds)
         if lane is None:
-            lane = self.lanes[type(dataset)] = self._new(dataset)
+            lane = self.lanes[kinds] = self._new(kinds)
         lane.batches += 1
         if lane.retry_at and lane.batches >= lane.retry_at:
-            self._try_again(lane)
+            self.try_again(lane)
         if lane.declined or not fetcher.auto_collation or type(indices) is not list or len(indices) < 2:
             return None
         if hasattr(fetcher.dataset, "__getitems__") and not _is_subset(fetcher.dataset):
             return None
         if not lane.is_ready:
-            self._prepare_later(lane)
+            self.prepare_later(lane)
             return None
-        return lane if _is_usual() else None
+        return lane if self.is_usual() else None
 
-    def _new(self, dataset: Any) -> Lane:
-        function = getattr(type(dataset), "__getitem__", None)
-        code = function.__code__ if isinstance(function, types.FunctionType) else None
-        root = (code.co_filename, owner_of(code.co_qualname)) if code is not None else ("", "")
-        lane = Lane(root, Trial(f"{type(dataset).__qualname__}.__getitem__"))
-        if root[0] not in self.program.files:
+    def is_here(self) -> bool:
+        """Whether this is the program's own thread, in the process that it began in."""
+        return os.getpid() == self._process and threading.current_thread() is threading.main_thread()
+
+    def is_usual(self) -> bool:
+        """Whether nothing is set for this thread alone that another thread would miss."""
+        return _is_usual()
+
+    def _new(self, kinds: tuple[type, ...]) -> Lane:
+        functions = [getattr(kind, "__getitem__", None) for kind in kinds]
+        codes = [f.__code__ if isinstance(f, types.FunctionType) else None for f in functions]
+        roots = [(code.co_filename, owner_of(code.co_qualname)) if code is not None else ("", "") for code in codes]
+        lane = Lane(roots[0], Trial(f"{kinds[0].__qualname__}.__getitem__"), frozenset(roots))
+        if any(path not in self.program.files for path, _ in roots):
             lane.declined = "its items do not come from code of the program"
         elif self.threads < 2:
-            self._decline(lane, "there is one core")
+            self.decline(lane, "there is one core")
         return lane
 
-    def _try_again(self, lane: Lane) -> None:
+    def try_again(self, lane: Lane) -> None:
+        """Puts a lane on trial once more."""
         lane.declined, lane.retry_at, lane.due_at = "", 0, 0
         lane.trial = Trial(lane.trial.what)
-        self.begin(lane.root, lane.trial, f"{self.threads} threads")
+        self.begin(lane.root, lane.trial, f"{self.threads} threads", lane.site, "widen")
 
     # -- preparing
 
-    def _prepare_later(self, lane: Lane) -> None:
-        wanted = {lane.root} | (self._cover.wanted if self._cover is not None else set())
+    def prepare_later(self, lane: Lane) -> None:
+        """Has a lane prepared in the background, once its functions are not observed any more."""
+        wanted = lane.needs | (self.cover.wanted if self.cover is not None else set())
         if not lane.waiting and lane.batches > SEEN and all(map(self.planned, wanted)):
             lane.waiting = True
             self.later(partial(self._prepare, lane))
@@ -243,49 +281,54 @@ class Widen:
         if isinstance(why, Failed):
             why = why.reason
         if why:
-            self._decline(lane, why)
+            self.decline(lane, why)
         elif not lane.is_ready:
             lane.is_ready = True
             if not lane.prepared:
-                self.begin(lane.root, lane.trial, f"{self.threads} threads")
+                self.begin(lane.root, lane.trial, f"{self.threads} threads", lane.site, "widen")
 
-    def _prepared(self, lane: Lane) -> str:
-        if self._cover is None:
+    def covering(self) -> Cover:
+        """What makes sites ask, loaded with all that is known about effects when it is first needed."""
+        if self.cover is None:
             from codedag.autopilot.cover import Cover
             from codedag.autopilot.ordered import Batch
 
-            self._cover, self._make = Cover(self.program), Batch
+            self.cover, self._make = Cover(self.program), Batch
+        return self.cover  # type: ignore[no-any-return]
+
+    def _prepared(self, lane: Lane) -> str:
         if lane.habit is None:
             from codedag.autopilot.ordered import Habit
             from codedag.autopilot.stacking import Stacking
 
             lane.habit, lane.stacking = Habit(), Stacking()
-        why: str = self._cover.prepare({lane.root} | self._cover.wanted)
-        self._cover.wanted.clear()
-        return why
+        return self.covering().prepare(lane.needs)
 
-    def _gave_up(self, lane: Lane, batch: Batch) -> None:
-        if batch.wants and self._cover.wanted and lane.prepared < PREPARED:
+    def gave_up(self, lane: Lane, batch: Batch) -> None:
+        """Prepares what a batch that was given up wanted, or counts it as a failure."""
+        if batch.wants and self.cover.wanted and lane.prepared < PREPARED:
             lane.prepared += 1
             lane.is_ready = False
-            self._prepare_later(lane)
+            self.prepare_later(lane)
             return
         lane.trial.decline(batch.reason)
         lane.failures += not batch.wants
         if lane.failures >= FAILURES:
-            self._decline(lane, batch.reason)
+            self.decline(lane, batch.reason)
 
-    def _decline(self, lane: Lane, why: str) -> None:
+    def decline(self, lane: Lane, why: str) -> None:
+        """Ends a lane for good, and says why."""
         lane.declined = why
         lane.trial.stop(why)
-        self.refuse("its items in several threads", lane.root, why)
+        line = f" of line {self.program.files[lane.root[0]].infos[lane.site].line}" if lane.site >= 0 else ""
+        self.refuse(f"its loop{line} in several threads" if line else "its items in several threads", lane.root, why)
 
 
 def _method(original: types.FunctionType, instead: Callable[..., Any]) -> Any:
     """A method that runs something else, and has no frame of ours in its tracebacks."""
     code = original.__code__
     site = make(SiteInfo(0, CALL, "", code.co_filename, code.co_firstlineno, 0, code.co_firstlineno, 0, ""))
-    site.variant = lambda _, fetcher, indices: instead(fetcher, indices)
+    site.variant = lambda _, *args: instead(*args)
     site.mode = VARIANT
     return native.method(site, original)
 
@@ -294,11 +337,13 @@ def _is_subset(dataset: Any) -> bool:
     return type(dataset) is getattr(sys.modules.get("torch.utils.data"), "Subset", None)
 
 
-def _innermost(dataset: Any) -> Any:
-    """The data set that the items come from, inside of torch's own wrappers that only choose among them."""
-    while _is_subset(dataset):
-        dataset = dataset.dataset
-    return dataset
+def _innermost(dataset: Any) -> list[Any]:
+    """The data sets that items come from, inside of torch's own wrappers that only choose among them."""
+    if _is_subset(dataset):
+        return _innermost(dataset.dataset)
+    if type(dataset) is getattr(sys.modules.get("torch.utils.data"), "ConcatDataset", None) and dataset.datasets:
+        return [inner for each in dataset.datasets for inner in _innermost(each)]
+    return [dataset]
 
 
 def _is_usual() -> bool:

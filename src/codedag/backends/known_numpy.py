@@ -69,6 +69,7 @@ def learn(table: Table, numpy: Any) -> None:
     _functions(table, numpy)
     _ufuncs(table, numpy)
     _array(table, numpy.ndarray)
+    table.methods[numpy.memmap] = table.methods[numpy.ndarray]  # an array that is read from its file when looked at
 
 
 def _values(table: Table, numpy: Any) -> None:
@@ -76,10 +77,13 @@ def _values(table: Table, numpy: Any) -> None:
     table.add_atoms(scalars)
     table.add_atoms({type(numpy.dtype(code)) for code in "?bBhHiIlLqQefdFDgGSUMm"})
     table.atoms.add(type(numpy._NoValue))
-    table.hold(numpy.ndarray, lambda value: not value.dtype.hasobject)
+    for array in (numpy.ndarray, numpy.memmap):
+        table.hold(array, lambda value: not value.dtype.hasobject)
     kept = numpy.ndarray  # np.uint8(array) gives the array itself if it is one already
     for kind in scalars:
-        table.functions_of(numpy, kind.__name__, outs=(), fresh=lambda args, _: not args or type(args[0]) is not kept)
+        table.functions_of(
+            numpy, kind.__name__, outs=(), fresh=lambda args, _: not args or not isinstance(args[0], kept)
+        )
         table.methods_of(kind, "item astype round tolist tobytes", outs=())
         table.methods_of(kind, "clip mean sum min max any all", outs=(2, 1, "out"), most=1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from codedag.backends.known_pandas import INDEXERS
 from codedag.backends.known_table import Effect, Known, Table, bases, named_type
 from codedag.ir.verdict import No
 
@@ -116,7 +117,15 @@ def _getitem(table: Table, holder: Any, key: Any) -> Known | No:
         return _ALIAS if type(key) is not slice or not _flat(table, holder) else _PURE
     if kind in table.held and table.plain(holder):
         return _PURE if _copies(holder, key) else _ALIAS
+    if kind.__name__ in INDEXERS and kind.__module__ == "pandas.core.indexing" and _reads_one(table, holder, key):
+        return _ALIAS
     return _not_plain("getitem", holder)
+
+
+def _reads_one(table: Table, indexer: Any, key: Any) -> bool:
+    """Whether `table.iloc[key]` and its like read one row or one value of a plain table."""
+    parts = key if type(key) is tuple else (key,)
+    return all(type(part) is not slice and table.is_atom(part) for part in parts) and table.plain(indexer.obj)
 
 
 def _copies(holder: Any, key: Any) -> bool:

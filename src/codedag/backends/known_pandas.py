@@ -5,6 +5,7 @@ Many of them change the filters of warnings while they run, which belong to the 
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from codedag.backends.known_builtins import device
@@ -21,6 +22,10 @@ _FUNCTIONS = (
     "concat merge get_dummies cut qcut factorize isna isnull notna notnull to_numeric to_datetime unique crosstab"
 )
 _READS = "read_csv read_table"
+MOST = 1_000_000  # values of a table that are looked at
+_SIMPLE = frozenset({int, float, bool, str, type(None)})
+#: What reads single rows and values of a table.
+INDEXERS = frozenset({"_iLocIndexer", "_LocIndexer", "_iAtIndexer", "_AtIndexer"})
 
 
 def learn(table: Table, pandas: Any) -> None:
@@ -43,7 +48,14 @@ def learn(table: Table, pandas: Any) -> None:
 
 
 def _without_objects(value: Any) -> bool:
-    return not any(block.dtype == object for block in value._mgr.blocks)
+    """Whether no column holds anything but numbers and texts: a row of several kinds of columns is made of objects."""
+    return all(block.dtype != object or _all_simple(block.values) for block in value._mgr.blocks)
+
+
+def _all_simple(values: Any) -> bool:
+    number = sys.modules["numpy"].generic
+    held = values.ravel().tolist() if values.size <= MOST else [values]
+    return all(type(each) in _SIMPLE or (isinstance(each, number) and not each.dtype.hasobject) for each in held)
 
 
 def _in_place(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:

@@ -647,9 +647,18 @@ static int is_plain(Thread *t, int kind, PyObject *const *args, Py_ssize_t n) {
     return moves_nothing(kind, args) && !(kind <= INPLACE && (carries(t, args[0]) || (n > 1 && carries(t, args[1]))));
 }
 
+/* A loop may be given a variant while it is observed: one that gives another iterator looks ahead of plain values. */
+static PyObject *taken_over(Site *s, PyObject *const *args) {
+    if (!s->variant || s->variant == Py_None) return wrap_iterable(s, args[0]);
+    PyObject *given = PyObject_Vectorcall(s->variant, args, 1, NULL);
+    if (given != args[0]) return given;
+    Py_DECREF(given);
+    return wrap_iterable(s, args[0]);
+}
+
 static PyObject *record(Thread *t, Site *s, PyObject *const *args, Py_ssize_t n, size_t flag, PyObject *names) {
     if (s->kind == RETURN) { Py_INCREF(args[0]); return note_return(t, args[0]); }
-    if (s->kind == ITERATE) return wrap_iterable(s, args[0]);
+    if (s->kind == ITERATE) return taken_over(s, args);
     if (is_plain(t, s->kind, args, n)) { s->calls++; return forward(s, args, n, flag, names); }
     int call = s->kind == CALL, user = call ? is_user_callable(t, s, args[0]) : 0, mine = t->depth;
     if (t->interrupt[0]) return unless_interrupted(t, NULL);

@@ -264,7 +264,8 @@ def _record(site: Site, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     if kind == RETURN:
         return _note_return(args[0])
     if kind == ITERATE:
-        return _wrap_iterable(site, args[0])
+        given = args[0] if site.variant is None else site.variant(args[0])
+        return given if given is not args[0] else _wrap_iterable(site, args[0])
     if _moves_nothing(kind, args) and not (kind <= INPLACE and any(map(_carries, args))):
         _ask(_count, site, None)
         return _forward(site, args, keywords)

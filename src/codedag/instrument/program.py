@@ -27,6 +27,7 @@ from codedag.instrument.table import Columns, SiteTable
 if TYPE_CHECKING:
     from codedag.instrument.ahead import Ahead
     from codedag.instrument.links import Link
+    from codedag.instrument.loops import LoopAhead
 
 try:
     from codedag.instrument import _bind
@@ -115,6 +116,13 @@ class InstrumentedFile:
         from codedag.instrument.ahead import aheads
 
         return aheads(self.source, self.path, self._compiled.copy())
+
+    @cached_property
+    def loops_ahead(self) -> dict[int, LoopAhead]:
+        """The loops whose turns could run ahead, by the site of what they run over."""
+        from codedag.instrument.loops import loops_ahead
+
+        return loops_ahead(self.source, self.path, self._compiled.copy())
 
     def owners(self) -> set[str]:
         """The functions (by qualified name; "" is the module) that have sites."""
@@ -361,6 +369,7 @@ class Program:
                     continue
                 site.variant = variant
                 site.mode = VARIANT if variant is not None else PASS
+                self._retired.get(path, set()).discard(index)
                 (kept.add if variant is not None else kept.discard)(index)
             self._set_switches(self.files[path])
 

@@ -35,12 +35,16 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     int kind, used, next;
+    int listed;              /* it stands in a loop whose turns run ahead: what it gives is written down, and given again */
     PyObject *site, *function, *inner, *ask;
     PyObject *again;         /* a draw that was let through: the method, its generator and its name, or None */
     Entry entries[ENTRIES];
 } Check;
 
 static THREAD_LOCAL PyObject *item = NULL; /* what this thread works on */
+static THREAD_LOCAL PyObject *notes = NULL;  /* a list: listed checks and what they gave, in turn, in this thread */
+static THREAD_LOCAL PyObject *script = NULL; /* such a list of a turn that has run ahead: its results are given again */
+static THREAD_LOCAL Py_ssize_t next_line = 0;
 static PyObject *stand_for_method = NULL;  /* the type of methods of values that are not computed yet */
 
 static void what_is_called(PyObject *f, PyObject **key, void **method) {
@@ -166,9 +170,7 @@ static int is_plain_lookup(PyObject *held, PyObject *at) { /* looks at no item, 
     return PyDict_CheckExact(held) && (PyUnicode_CheckExact(at) || PyLong_CheckExact(at));
 }
 
-static PyObject *check_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
-    Check *c = (Check *)self;
-    Py_ssize_t n = PyVectorcall_NARGS(nf);
+static PyObject *asked_call(Check *c, PyObject *const *args, Py_ssize_t n, PyObject *names) {
     if (!item || (c->kind == GETITEM && is_plain_lookup(args[0], args[1]))) return forward(c, args, n, names);
     PyObject *key = NULL;
     void *method = NULL;
@@ -184,6 +186,55 @@ static PyObject *check_call(PyObject *self, PyObject *const *args, size_t nf, Py
     if (code == ALWAYS) remember(c, key, method, &types, names);
     PyObject *result = forward(c, args, n, names);
     return code == THEN ? tell(c, result) : result;
+}
+
+/* What stands next in the script, if this is its check: a new reference, or NULL without an error. */
+static PyObject *from_script(Check *c) {
+    if (!script || next_line + 1 >= PyList_GET_SIZE(script) || PyList_GET_ITEM(script, next_line) != (PyObject *)c) return NULL;
+    PyObject *result = PyList_GET_ITEM(script, next_line + 1);
+    Py_INCREF(result);
+    next_line += 2;
+    if (next_line >= PyList_GET_SIZE(script)) Py_CLEAR(script);
+    return result;
+}
+
+static int is_plain_iterator(PyObject *o) { /* one that is made again at no cost, and runs no code */
+    PyTypeObject *t = Py_TYPE(o);
+    return t == &PyZip_Type || t == &PyEnum_Type || t == &PyReversed_Type || t == &PyListIter_Type ||
+           t == &PyTupleIter_Type || t == &PyRangeIter_Type || t == &PyListRevIter_Type;
+}
+
+/* An iterator is used up by who walks over it: it is made again, not given again. */
+static int note(Check *c, PyObject *result) {
+    if (!notes) return 0;
+    if (PyIter_Check(result)) {
+        if (is_plain_iterator(result) || !item) return 0;
+        PyObject *done = PyObject_CallMethod(item, "give_up", "sO", "it makes an iterator of its own", (PyObject *)c);
+        Py_XDECREF(done);
+        return done ? 0 : -1;
+    }
+    return PyList_Append(notes, (PyObject *)c) < 0 || PyList_Append(notes, result) < 0 ? -1 : 0;
+}
+
+/* Meanwhile nothing is noted or given again: code that is called may come to the same loop. */
+static PyObject *listed_call(Check *c, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    PyObject *result = from_script(c);
+    if (result) return result;
+    PyObject *my_script = script, *my_notes = notes;
+    Py_ssize_t my_line = next_line;
+    script = notes = NULL;
+    result = asked_call(c, args, n, names);
+    Py_XSETREF(script, my_script);
+    Py_XSETREF(notes, my_notes);
+    next_line = my_line;
+    if (result && note(c, result) < 0) Py_CLEAR(result);
+    return result;
+}
+
+static PyObject *check_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
+    Check *c = (Check *)self;
+    Py_ssize_t n = PyVectorcall_NARGS(nf);
+    return c->listed && (script || notes) ? listed_call(c, args, n, names) : asked_call(c, args, n, names);
 }
 
 static PyObject *check_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
@@ -230,6 +281,7 @@ static PyObject *forget(Check *c, PyObject *unused) {
 
 static PyMemberDef check_members[] = {
     {"kind", T_INT, offsetof(Check, kind), READONLY, "the kind of the site"},
+    {"listed", T_INT, offsetof(Check, listed), 0, "whether it stands in a loop whose turns run ahead"},
     {"site", T_OBJECT, offsetof(Check, site), READONLY, "the site it stands at"},
     {"again", T_OBJECT, offsetof(Check, again), 0, "a draw that may be let through once it is its turn: method, generator, name"},
     {"inner", T_OBJECT, offsetof(Check, inner), 0, "the variant that runs once the check is passed"},
@@ -244,6 +296,110 @@ static PyTypeObject CheckType = {
     .tp_new = check_new, .tp_dealloc = (destructor)check_dealloc, .tp_traverse = (traverseproc)check_traverse,
     .tp_clear = (inquiry)check_clear, .tp_call = PyVectorcall_Call, .tp_vectorcall_offset = offsetof(Check, vectorcall),
     .tp_members = check_members, .tp_methods = check_methods};
+
+/* ---- what a loop runs over, with a look ahead now and then ----------------------------------------------------------- */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *inner, *tell, *value; /* value: what the turn is about that begins now, while that is told */
+    Py_ssize_t count, due;   /* turns begun, and the one before which it is told */
+    int ended, replays;      /* whether the loop is through, and whether the script of this thread is that of the loop */
+} Steps;
+
+static int steps_tell(Steps *s) {
+    if (!s->tell) return 0;
+    PyObject *done = PyObject_CallOneArg(s->tell, (PyObject *)s);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+static PyObject *steps_next(Steps *s) {
+    if (s->replays) Py_CLEAR(script);
+    PyObject *value = Py_TYPE(s->inner)->tp_iternext(s->inner);
+    if (!value) {
+        PyObject *type, *error, *trace;
+        PyErr_Fetch(&type, &error, &trace);
+        s->ended = 1;
+        if (steps_tell(s) < 0) PyErr_Clear();
+        PyErr_Restore(type, error, trace);
+        return NULL;
+    }
+    if (s->count >= s->due) {
+        Py_INCREF(value);
+        Py_XSETREF(s->value, value);
+        int failed = steps_tell(s) < 0;
+        Py_CLEAR(s->value);
+        if (failed) { Py_DECREF(value); return NULL; }
+    }
+    s->count++;
+    return value;
+}
+
+static PyObject *steps_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
+    PyObject *over, *tell;
+    static char *known[] = {"over", "tell", NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "OO", known, &over, &tell)) return NULL;
+    PyObject *inner = PyObject_GetIter(over);
+    if (!inner) return NULL;
+    Steps *s = (Steps *)type->tp_alloc(type, 0);
+    if (!s) { Py_DECREF(inner); return NULL; }
+    s->inner = inner;
+    Py_INCREF(tell); s->tell = tell;
+    return (PyObject *)s;
+}
+
+static int steps_traverse(Steps *s, visitproc visit, void *arg) {
+    Py_VISIT(s->inner); Py_VISIT(s->tell); Py_VISIT(s->value);
+    return 0;
+}
+
+static int steps_clear(Steps *s) {
+    Py_CLEAR(s->inner); Py_CLEAR(s->tell); Py_CLEAR(s->value);
+    return 0;
+}
+
+static void steps_dealloc(Steps *s) {
+    PyObject_GC_UnTrack(s);
+    if (s->replays) Py_CLEAR(script); /* the loop was left */
+    steps_clear(s);
+    Py_TYPE(s)->tp_free((PyObject *)s);
+}
+
+static PyMemberDef steps_members[] = {
+    {"inner", T_OBJECT, offsetof(Steps, inner), READONLY, "the iterator that the program would have had"},
+    {"value", T_OBJECT, offsetof(Steps, value), READONLY, "while it is told of a turn: what the loop is at"},
+    {"count", T_PYSSIZET, offsetof(Steps, count), READONLY, "turns begun"},
+    {"due", T_PYSSIZET, offsetof(Steps, due), 0, "before which turn it is told next"},
+    {"ended", T_INT, offsetof(Steps, ended), READONLY, "whether the loop is through"},
+    {"replays", T_INT, offsetof(Steps, replays), 0, "whether results of turns that ran ahead are given again"},
+    {NULL, 0, 0, 0, NULL}};
+
+static PyTypeObject StepsType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._order.Steps", .tp_basicsize = sizeof(Steps),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_doc = "Steps(over, tell): an iterator that calls tell(self) before turn `due`, and at the end.",
+    .tp_new = steps_new, .tp_dealloc = (destructor)steps_dealloc, .tp_traverse = (traverseproc)steps_traverse,
+    .tp_clear = (inquiry)steps_clear, .tp_iter = PyObject_SelfIter, .tp_iternext = (iternextfunc)steps_next,
+    .tp_members = steps_members};
+
+static PyObject *keep_notes(PyObject *m, PyObject *list) {
+    (void)m;
+    if (list != Py_None && !PyList_CheckExact(list)) { PyErr_SetString(PyExc_TypeError, "a list or None"); return NULL; }
+    PyObject *now = list == Py_None ? NULL : list;
+    Py_XINCREF(now);
+    Py_XSETREF(notes, now);
+    Py_RETURN_NONE;
+}
+
+static PyObject *follow(PyObject *m, PyObject *list) {
+    (void)m;
+    if (list != Py_None && !PyList_CheckExact(list)) { PyErr_SetString(PyExc_TypeError, "a list or None"); return NULL; }
+    PyObject *now = list == Py_None ? NULL : list;
+    Py_XINCREF(now);
+    Py_XSETREF(script, now);
+    next_line = 0;
+    Py_RETURN_NONE;
+}
 
 static PyObject *enter(PyObject *m, PyObject *what) {
     (void)m;
@@ -276,6 +432,8 @@ static PyObject *references(PyObject *m, PyObject *thing) {
 static PyMethodDef functions[] = {
     {"enter", enter, METH_O, "enter(item or None): what this thread works on from now."},
     {"current", current, METH_NOARGS, "current() -> what this thread works on, or None."},
+    {"keep_notes", keep_notes, METH_O, "keep_notes(list or None): where listed checks of this thread write what they gave."},
+    {"follow", follow, METH_O, "follow(list or None): what listed checks of this thread give again."},
     {"methods_of", methods_of, METH_O, "methods_of(type): the type of methods of values that are not computed yet."},
     {"references", references, METH_O, "references(thing) -> how many references there are to it, that of the call included."},
     {NULL, NULL, 0, NULL}};
@@ -285,11 +443,13 @@ static struct PyModuleDef module = {
     functions, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__order(void) {
-    if (PyType_Ready(&CheckType) < 0) return NULL;
+    if (PyType_Ready(&CheckType) < 0 || PyType_Ready(&StepsType) < 0) return NULL;
     PyObject *m = PyModule_Create(&module);
     if (!m) return NULL;
     Py_INCREF(&CheckType);
     if (PyModule_AddObject(m, "Check", (PyObject *)&CheckType) < 0) { Py_DECREF(m); return NULL; }
+    Py_INCREF(&StepsType);
+    if (PyModule_AddObject(m, "Steps", (PyObject *)&StepsType) < 0) { Py_DECREF(m); return NULL; }
     PyModule_AddIntConstant(m, "ONCE", ONCE);
     PyModule_AddIntConstant(m, "ALWAYS", ALWAYS);
     PyModule_AddIntConstant(m, "THEN", THEN);

@@ -1,0 +1,131 @@
+"""`codedag run` with a DataLoader: the next batch begins while the program has this one, and nobody notices."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from codedag.ir import load
+
+cv2 = pytest.importorskip("cv2")
+np = pytest.importorskip("numpy")
+pytest.importorskip("torch")
+
+#: Says yes to every trial that found no difference: what is tested is sameness, and the machine may be busy.
+ALWAYS_FASTER = """
+import codedag.migrate.trial as trial
+trial.Trial.gain = lambda self: 2.0
+"""
+HEAD = """
+import glob, hashlib, os, random, sys, time
+import cv2
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset, WeightedRandomSampler
+
+random.seed(1); np.random.seed(2); torch.manual_seed(3)
+paths = sorted(glob.glob(os.path.join(sys.argv[1], "*.jpg")))
+
+def shown(batch):
+    if torch.is_tensor(batch): return hashlib.sha256(batch.numpy().tobytes()).hexdigest()[:12]
+    if isinstance(batch, (list, tuple)): return [shown(each) for each in batch]
+    return batch
+
+def rest():
+    print(random.random(), np.random.rand(), torch.rand(1).item())
+
+class Data(Dataset):
+    def __init__(self, paths): self.paths, self.size, self.seen = paths, 40, []
+    def __len__(self): return 4 * len(self.paths)
+    def __getitem__(self, i):
+        image = cv2.imread(self.paths[i % len(self.paths)])
+        image = cv2.GaussianBlur(cv2.resize(image, (self.size, self.size)), (0, 0), 3)
+        if random.random() < 0.5:
+            image = image[:, ::-1]
+        image = image.astype(np.float32) / 255.0 * np.random.uniform(0.9, 1.1)
+        return torch.from_numpy(image.transpose(2, 0, 1).copy()), i
+"""
+LOOP = """
+def main():
+    data = Data(paths)
+    for epoch in range(4):
+        for number, batch in enumerate(DataLoader(data, batch_size=8, shuffle=True)):
+            print(shown(batch))
+            STEP
+        rest()
+main()
+"""
+#: What happens between two batches, and whether the next one can begin before it.
+STEPS = {
+    "draws": ("print(random.random(), np.random.rand(), torch.rand(2).sum().item())", True),
+    "breaks": ("if epoch == 2 and number == 9: break", True),
+    "sets": ("data.size = 40 + number % 3", False),
+    "raises": ("if epoch == 3 and number == 5: raise ValueError(number)", True),
+    "appends": ("data.seen.append(number)", False),
+    "another loader": ("print([shown(b) for b in DataLoader(data, batch_size=2)][0] if number == 3 else 0)", True),
+    "forks": ("print(os.waitpid(os.fork() or os._exit(0), 0)[1] if number == 3 else 0)", True),
+}
+FILES = """
+import shutil
+mine = [shutil.copy2(p, p + ".copy.jpg") for p in paths]
+time.sleep(0.3)
+paths = mine
+"""
+REWRITES = "cv2.imwrite(paths[(5 * number) % len(paths)], np.full((50, 50, 3), number, np.uint8))"
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number in range(24):
+        small = np.random.default_rng(number).integers(0, 256, (9, 9, 3), dtype=np.uint8)
+        cv2.imwrite(str(folder / f"{number:05d}.jpg"), cv2.resize(small, (260, 200)))
+    return folder
+
+
+def run(plain, codedag, tmp_path, pictures, source):
+    script = tmp_path / "script.py"
+    script.write_text(HEAD + source)
+    (tmp_path / "sitecustomize.py").write_text(ALWAYS_FASTER)
+    expected = plain(script, pictures)
+    for copy in pictures.glob("*.copy.jpg"):
+        copy.unlink()
+    found = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    got = codedag("run", "-o", tmp_path / "run", script, pictures, env={"PYTHONPATH": found})
+    assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout), got.stderr
+    assert got.stderr.startswith(expected.stderr)
+    return load(tmp_path / "run").report
+
+
+def check(report, early):
+    assert report.verdict.identical
+    made = [change for change in report.changes if change.kind == "overlap"]
+    assert bool(made) is early, report
+    if not early:
+        assert any("next batch" in declined.what for declined in report.declined), report.declined
+
+
+def test_draws_of_items_and_of_the_program_keep_their_order(plain, codedag, tmp_path, pictures):
+    check(run(plain, codedag, tmp_path, pictures, LOOP.replace("STEP", STEPS["draws"][0])), True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", sorted(set(STEPS) - {"draws"}))
+def test_what_the_program_does_between_batches(plain, codedag, tmp_path, pictures, name):
+    step, early = STEPS[name]
+    check(run(plain, codedag, tmp_path, pictures, LOOP.replace("STEP", step)), early)
+
+
+@pytest.mark.long
+def test_files_that_the_program_rewrites(plain, codedag, tmp_path, pictures):
+    report = run(plain, codedag, tmp_path, pictures, FILES + LOOP.replace("STEP", REWRITES))
+    assert report.verdict.identical
+
+
+@pytest.mark.long
+def test_a_sampler_that_weighs(plain, codedag, tmp_path, pictures):
+    sampler = "sampler=WeightedRandomSampler(torch.rand(len(data)), len(data))"
+    source = LOOP.replace("shuffle=True", sampler).replace("STEP", "pass")
+    check(run(plain, codedag, tmp_path, pictures, source), True)
