@@ -43,6 +43,7 @@ test-full: lint
 
 bench: setup
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/scripts.py
 	$(BIN)/python bench/table_kernels.py
 	$(BIN)/python bench/substitutions.py

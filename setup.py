@@ -1,5 +1,6 @@
 """Builds the C extension; without a compiler the package still installs and says so."""
 
+import compileall
 import sys
 from pathlib import Path
 
@@ -9,6 +10,12 @@ from setuptools.command.build_ext import build_ext
 
 class BuildOrSayWhyNot(build_ext):
     """Turns a failed build of the extension into a loud warning: the plain-Python twin takes over."""
+
+    def run(self) -> None:
+        """Builds them; in place, compiles the Python files too: where nobody may write them they would be each time."""
+        super().run()
+        if self.inplace:
+            compileall.compile_dir("src/codedag", quiet=2)
 
     def build_extension(self, ext: Extension) -> None:
         try:
@@ -27,7 +34,7 @@ GATHERER = ["_gather.c", "gather_names.c", "gather_values.c", "gather_flow.c", "
 # Kernels that must round as libraries do: no product and sum are contracted into one operation.
 EXACT_FLAGS = [] if sys.platform == "win32" else ["-O3", "-std=gnu11", "-ffp-contract=off"]
 PARTS = ("resample", "turn", "affine", "lines", "places", "distance", "colour", "table", "blur", "bytes")
-PARTS += ("shrink", "slope", "finite", "glass")
+PARTS += ("shrink", "slope", "finite", "glass", "convolve")
 PIXELS = ["_pixels.c", *(f"pixels_{part}.c" for part in PARTS)]
 
 setup(

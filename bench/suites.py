@@ -94,7 +94,7 @@ def compare(name: str, folder: Path, files: list[str], keep: bool, learn: bool) 
     with tempfile.TemporaryDirectory() as made:
         before = run(folder, files, Path(made), [])
     under, stats = under_plan(folder, files, plan(), ["--codedag-keep"] if keep else [])
-    first = failing(under)
+    first, tried = failing(under), stats["functions"]
     if learn:
         under, stats = under_plan(folder, files, learned(stats), [])
     functions = {source: one for source, one in stats["functions"].items() if one["calls"]}
@@ -111,6 +111,7 @@ def compare(name: str, folder: Path, files: list[str], keep: bool, learn: bool) 
         "no_longer_failing": sorted(failing(before) - failing(under)),
         "verdict": stats["verdict"],
         "functions": functions,
+        "first_run": {source: one for source, one in tried.items() if learn and one["calls"]},
     }
 
 

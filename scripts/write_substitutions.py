@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,35 @@ are for programs that ask for it ([devices.md](devices.md)). Substitutes *torch:
 *numba:cpu* are other libraries on the same processor: `codedag profile` measures them, and a plan that names one gets
 it ([profiling.md](profiling.md)).
 """
+#: What was wanted of which call (of bench/substitution_cases.py, 480 x 640 pixels or as many samples).
+GOALS = (
+    ("scipy.ndimage.median_filter -> cv2", "uint8 size=5", 50),
+    ("scipy.ndimage.minimum_filter -> cv2", "uint8 size=5", 10),
+    ("scipy.ndimage.sobel -> codedag", "float32", 5),
+    ("scipy.ndimage.sobel -> codedag", "float64", 5),
+    ("skimage.transform.resize -> codedag", "float32 to 224, not smooth", 10),
+    ("skimage.transform.resize -> codedag", "bytes to 224", 10),
+    ("skimage.transform.resize -> codedag", "float32 to 224", 10),
+    ("skimage.transform.resize -> codedag", "grey to 224", 10),
+    ("librosa.stft -> scipy.fft", "2048", 2),
+    ("librosa.stft -> scipy.fft", "512", 2),
+)
+LIMITS = """\
+Where skimage's resize stays below its goal the blur is the reason. EXACT has to keep scipy's sums: double precision,
+one order, cut to the image's dtype after each axis. For 640 to 224 columns these are about twenty additions and
+products for each pixel and channel, four of which fit into one instruction; a blur in single precision, or one that
+adds in another order, would be faster and is not the same. For one channel the original is a third as long while the
+reading, cutting and looking up stay what they are. Spectra of longer sounds write more memory than a processor's cache
+holds, which the transform in single precision does not change.
+"""
+SUITES = """\
+## Other projects' test-suites
+
+`python bench/suites.py NAME=DIR --learn` runs a project's own tests plain, then with every exact substitute, and then
+under the plan that this run leaves: what it kept in use and found faster. An interception ends by itself where
+declining calls took longer than the calls that were taken have saved, where a substitute was not faster on interleaved
+calls, and where it took almost none of its calls; so a function that tests call with tiny arrays leaves the plan.
+"""
 _WHERE = {"cuda": " on cuda, xpu, mps", "opencl:cpu": " by OpenCL"}
 
 
@@ -47,7 +77,43 @@ def page() -> str:
         parts += [f"## {library}\n", *_table(library, gains), ""]
     parts += ["## Never replaced\n", "| function | reason |", "|---|---|"]
     parts += [f"| `{name}` | {reason} |" for name, reason in sorted(reasons_against().items())]
-    return "\n".join(parts) + "\n\n" + _summary()
+    return "\n".join([*parts, "", *_goals(gains), *_suites()]) + "\n" + _summary()
+
+
+def _goals(gains: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
+    """The gains that were wanted and those that were measured."""
+    yield from (
+        "## Gains that were wanted",
+        "",
+        "| function | call | wanted | median | best of the rounds |",
+        "|---|---|---|---|---|",
+    )
+    for name, case, wanted in GOALS:
+        found = [row for row in gains.get(name, ()) if row["case"] == case and row["shape"] == [480, 640]]
+        for row in found:
+            yield f"| {name} | {case} | {wanted} | {row['median']:.1f} | {row['best']:.1f} |"
+    yield from ("", LIMITS)
+
+
+def _suites() -> Iterator[str]:
+    """What became of other projects' tests and of their calls."""
+    yield from (
+        SUITES,
+        "| suite | tests | new failures | calls intercepted | by a substitute | different |",
+        "|---|---|---|---|---|---|",
+    )
+    for path in sorted(RESULTS.parent.glob("suite_*.json")):
+        for result in json.loads(path.read_text()):
+            yield _suite(result)
+    yield ""
+
+
+def _suite(result: dict[str, Any]) -> str:
+    counted = result["functions"].values()
+    calls, fast, checked = (sum(one[key] for one in counted) for key in ("calls", "fast", "checked"))
+    share = f"{fast + checked} ({(fast + checked) / calls:.0%})" if calls else "0"
+    cells = (len(result["new_failures"]), calls, share, result["verdict"]["mismatches"])
+    return f"| {result['suite']} {result['version']} | {result['tests']} | " + " | ".join(map(str, cells)) + " |"
 
 
 def _table(library: str, gains: dict[str, list[dict[str, Any]]]) -> list[str]:

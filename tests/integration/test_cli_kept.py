@@ -39,12 +39,26 @@ def test_runs_are_listed_newest_first(ask, codedag_home):
     code, out, _ = ask("runs")
     assert code == 0
     lines = out.splitlines()
-    assert lines[0] == f"{newest.name}: run 'a b.py' 1, ok, 1 changes, estimated gain 1.50x, identical"
+    assert lines[0] == f"{newest.name}: run 'a b.py' 1, ok, 1 change, estimated gain 1.50x, identical"
     assert "failed, nothing was changed" in lines[1]
     assert lines[2] == f"next: codedag view {newest}"
     facts = json.loads(ask("runs", "--json", "--most", "1")[1])
     assert facts["count"] == 2
     assert [(run["path"], run["gain"]) for run in facts["runs"]] == [(str(newest), 1.5)]
+
+
+def test_the_newest_run_is_shown_unless_one_is_named(ask, codedag_home):
+    code, _, _ = ask("view")
+    assert code == 2
+    _run(codedag_home, "20260101-000000-a-000000", status="failed")
+    newest = _run(codedag_home, "20260202-000000-a-000000")
+    code, out, _ = ask("view")
+    assert code == 0
+    assert "estimated gain 1.50x over 2.0 s" in out
+    facts = json.loads(ask("view", "--json")[1])
+    assert facts["run"]["status"] == "ok"
+    (newest / "report.html").write_text("page")
+    assert f"report: {newest / 'report.html'}" in ask("view")[1]
 
 
 def test_a_run_that_cannot_be_read_hides_no_other(ask, codedag_home):

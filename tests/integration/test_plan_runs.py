@@ -75,7 +75,7 @@ def test_operations_that_a_plan_gives_to_numba_run_there(codedag, traced, tmp_pa
     done = codedag("plan", traced, "--budget", "0.5")
     assert (done.returncode, "3 on numba:cpu" in done.stdout) == (0, True), done.stdout + done.stderr
     plan = load(traced / "plan.json", "plan")
-    assert sorted(move.chain[0] for move in plan.moves) == sorted(wanted.values())
+    assert [move.chain for move in plan.moves] == [["operator.sub"]]  # the others are functions, found by their names
     plain = codedag("trace", "-o", "again", "pictures.py").stdout
     done = codedag("run", "--plan", traced / "plan.json", "pictures.py")
     assert (done.returncode, done.stdout) == (0, plain), done.stderr

@@ -273,6 +273,32 @@ def test_opening_box_after_box_never_shows_too_many(browser, tmp_path):
     _quiet(browser)
 
 
+def test_what_is_opened_inside_a_box_is_closed_with_it(browser, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    report_runs.info(run)
+    save(report_runs.graph(1800, functions=6), run / "graph.json")
+    _open(browser, run)
+    _show(browser, "graph")
+    hidden, nested = browser.run(
+        "(() => { const hidden = []; let nested = 0; for (let at = 0; at < 14; at++) {"
+        " const folds = shownNow().boxes.filter((box) => box.key), last = LOOK.open[LOOK.open.length - 1];"
+        " const inside = folds.find((box) => at % 2 && box.key.startsWith(`${last}/`)); nested += Boolean(inside);"
+        " openFold((inside || folds[(at * 7) % folds.length]).key);"
+        " const frames = placedNow().frames.map(([frame]) => frame.key);"
+        " hidden.push(...LOOK.open.filter((key) => !frames.includes(key))); } return [hidden, nested]; })()"
+    )
+    assert hidden == []
+    assert nested > 1
+    _show(browser, "summary")
+    _show(browser, "graph")
+    for _ in range(20):
+        browser.run("document.querySelector('.canvas svg').focus()")
+        browser.press("Escape")
+    assert browser.run("LOOK.open.length") == 0
+    _quiet(browser)
+
+
 PLACES = """(() => { const picture = shownNow(), links = picture.links.map((link) =>
   [Math.min(link.source, link.target), Math.max(link.source, link.target),
     link.kind === "flow" ? thickness(link) : 0.5]);
@@ -472,6 +498,23 @@ def test_a_hundred_thousand_operations_open(browser, tmp_path):
     _show(browser, "timeline")
     _quiet(browser)
     assert (tmp_path / "run.html").stat().st_size < 2_500_000
+
+
+def test_a_gain_that_cannot_be_told_and_results_within_tolerance_are_called_so(browser, two_units):
+    found = RunDirectory(two_units).report
+    proof = msgspec.structs.replace(found.verdict, identical=False, mismatches=0)
+    made = msgspec.structs.replace(found, verdict=proof, steady_gain=3.0, steady_low=2.5, steady_high=3.5)
+    save(made, two_units / "report.json")
+    _open(browser, two_units)
+    shown = _show(browser, "summary")
+    assert "within tolerance" in shown
+    assert "40 of 40 checked calls within what was allowed" in shown
+    assert "3.00\u00d7 in the steady state" in shown
+    assert "all results were within what was allowed" in _show(browser, "log")
+    save(msgspec.structs.replace(made, void="the machine was busy"), two_units / "report.json")
+    _open(browser, two_units)
+    assert "cannot be told" in _show(browser, "summary")
+    _quiet(browser)
 
 
 def test_a_difference_is_said_loudly(browser, two_units):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -202,3 +203,29 @@ def test_without_the_extension_chains_go_on_in_python(monkeypatch, counted):
         given = (image, 1.0 + number, 2.5, mean)
         assert same(plain_module(source).f(*given), fused.module.f(*given))
     assert counted["all"] == counted["slow"] == 5
+
+
+def test_threads_and_many_shapes_do_not_disturb_each_other(seed):
+    source = SOURCE + PROGRAMS["float32"]
+    mean = np.array([0.485, 0.456, 0.406])
+    image = np.random.default_rng(seed).integers(0, 256, (60, 60, 3), dtype=np.uint8)
+    plain = plain_module(source)
+    fused = fused_module(source, lambda module: [module.f(image.copy(), 1.5, 2.5, mean) for _ in range(3)])
+    wrong: list[tuple[int, int]] = []
+
+    def work(number: int) -> None:
+        chance = random.Random(f"{seed}{number}")
+        for call in range(60):
+            part = image[: 40 + chance.randrange(20), : 40 + chance.randrange(20)].copy()  # more than a lane remembers
+            # an int now and then opens the lane anew
+            given = (part, chance.uniform(0.5, 2) if chance.random() < 0.9 else 2, chance.uniform(-9, 9), mean)
+            if not same(plain.f(*given), fused.module.f(*given)):
+                wrong.append((number, call))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert not fused.reasons()

@@ -40,7 +40,6 @@ class Cover:
         self.wanted: set[Function] = set()
         self._ahead: dict[str, dict[str, Ahead]] = {}
         self._files = 0
-        self._draws: dict[Check, tuple[Any, Any, str]] = {}
         _order.methods_of(Method)
 
     # -- preparing functions
@@ -117,10 +116,6 @@ class Cover:
         return self._known(check, item, known_operator(name, operands), operands, holders, name)
 
     def _call(self, check: Check, item: Any, args: tuple[Any, ...], names: tuple[str, ...], holders: int) -> int:
-        drawn = self._draws.get(check)
-        if drawn is not None and _is_again(drawn[0], args):
-            item.draw(*drawn[1:], check)
-            return THEN
         function = _function(args[0])
         rest = tuple(_real(value) for value in args[1:])
         most = len(rest) - len(names)
@@ -143,7 +138,7 @@ class Cover:
                 item.give_up(f"{name} writes into something that others may hold", check)
             item.draw(generator, name, check)
             if type(values[0]) in (types.MethodType, types.BuiltinMethodType) and not known.writes:
-                self._draws[check] = (values[0], generator, name)
+                check.again = (values[0], generator, name)
             return THEN
         if known.effect is Effect.WRITES or known.writes:
             if not self._is_own(check, known, values, holders):
@@ -189,11 +184,6 @@ def _is_capped(function: Any) -> bool:
     """Whether its library has fewer threads in a batch; all others have the settings of the program in any thread."""
     cv2 = sys.modules.get("cv2")
     return cv2 is not None and behind(getattr(cv2, getattr(function, "__name__", ""), None)) is function
-
-
-def _is_again(drawn: Any, args: tuple[Any, ...]) -> bool:
-    """Whether this is the same draw as before, with plain numbers."""
-    return type(args[0]) is type(drawn) and args[0] == drawn and all(type(value) in _SIMPLE for value in args[1:])
 
 
 def _is_shallow(value: Any) -> bool:

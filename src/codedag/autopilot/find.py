@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from codedag.backends.elementwise import MAP, PACK, role_of
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find
 from codedag.instrument.program import InstrumentedFile
-from codedag.instrument.sites import CALL
+from codedag.instrument.sites import CALL, RECORD
 from codedag.migrate.chain import SMALLEST
 from codedag.migrate.chain import Link as ChainLink
 from codedag.trace.recorder import Template
@@ -161,7 +161,36 @@ def calls(
     return found
 
 
+SLOW_NS = 300_000  # of one call, from which on looking for what it gave before is worth it
+
+
+def slow_calls(file: InstrumentedFile, owner: str, templates: list[Template], taken: set[int]) -> list[tuple[int, str]]:
+    """The calls of one function that take long and are known to be pure, each with its name."""
+    names = {site: next(iter(seen)) for site, seen in names_by_site(templates).items() if len(seen) == 1}
+    found = []
+    for site in sorted(names.keys() - taken):
+        every = [t for t in templates if t.site.info.index == site]
+        slow = sum(t.total_ns for t in every) >= SLOW_NS * max(1, sum(t.count for t in every))
+        if slow and file.infos[site].owner == owner and file.infos[site].kind == CALL and is_pure(names[site]):
+            found.append((site, names[site]))
+    return found
+
+
+def is_pure(name: str) -> bool:
+    """Whether a function of this name is known to do nothing but to give a result."""
+    from codedag.backends.known import Effect, knowledge
+
+    module, _, last = name.rpartition(".")
+    row = knowledge().row_of(getattr(sys.modules.get(module), last, None))
+    return row is not None and row[0].effect is Effect.PURE and row[0].deterministic and not row[0].into_self
+
+
 def is_loaded(library: str) -> bool:
     """Whether the program has loaded a library to its end."""
     spec = getattr(sys.modules.get(library), "__spec__", None)
     return spec is not None and not getattr(spec, "_initializing", False)
+
+
+def recorded(file: InstrumentedFile) -> set[str]:
+    """The functions of a file that are still observed."""
+    return {info.owner for info, site in zip(file.infos, file.sites, strict=True) if site.mode == RECORD}

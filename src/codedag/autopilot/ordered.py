@@ -64,6 +64,7 @@ class Item:
 
     def draw(self, generator: Any, name: str, check: Any) -> None:
         """Waits for the turn and keeps the generator's state, so that the draw can be taken back."""
+        self.look()
         if self._passed:  # its turn went on to the next item, which may have drawn
             self.batch.habit.never.add(self._last)
             self.give_up(f"{name} is drawn after what was always the last draw", check)

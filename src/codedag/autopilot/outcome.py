@@ -189,7 +189,7 @@ def _proof(pilot: Pilot, every: list[Result]) -> Proof:
 def _how(pilot: Pilot, looser: list[str]) -> str:
     engines = ", ".join(_engines(pilot))
     kernels = f"; {engines} kernel proven in another process first" if engines else ""
-    sampled = f"the first {FIRST} calls of each change, then on 1 in {EVERY} to {RAREST}"
+    sampled = f"the first {FIRST} calls of each change (3 if they take long), then on 1 in {EVERY} to {RAREST}"
     workers = len(pilot.team.crew.reports)
     where = f" in each of {workers} worker processes" if workers > 1 else " in the worker process" if workers else ""
     allowed = "".join(f"; {name} was allowed: {TOLERANCES[name]}" for name in looser)

@@ -11,7 +11,8 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from codedag.autopilot import find
 from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
 from codedag.autopilot.inside import Inside
+from codedag.autopilot.proving import Proving
+from codedag.autopilot.recalled import Recalled, is_recalled
 from codedag.autopilot.repeats import Repeats
 from codedag.autopilot.replay import Replay
 from codedag.autopilot.rows import Rows
@@ -26,13 +29,12 @@ from codedag.autopilot.shares import Proven
 from codedag.autopilot.team import Team
 from codedag.autopilot.widen import Widen
 from codedag.backends.effects import Effects
-from codedag.backends.proof import proven_here
-from codedag.backends.registry import EXACT, Equivalence, Substitution
+from codedag.backends.registry import EXACT, Equivalence
 from codedag.instrument import sites as site_module
 from codedag.instrument.program import InstrumentedFile, Program
 from codedag.instrument.sites import RECORD, VARIANT
 from codedag.ir import Plan
-from codedag.ir.verdict import No, Verdict
+from codedag.ir.verdict import No
 from codedag.migrate.chain import Chain
 from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.guard import Failed, attempt
@@ -46,9 +48,7 @@ from codedag.trace.recorder import Recorder, Template, shown_path
 
 if TYPE_CHECKING:
     from codedag.autopilot.placed import Placed
-    from codedag.backends.apart import Prover
 
-ENDED = "the program ended before it was proven"
 OBSERVE = 40  # executions of one operation after which its function has been seen enough
 FEW, LONG = 6, 1.5  # or this many, if they took so many seconds
 SCALAR = 5_000  # executions without data after which a function is left alone
@@ -85,8 +85,10 @@ class Pilot:
     team: Team = field(init=False)
     replay: Replay = field(init=False)
     inside: Inside = field(init=False)
+    prove: Proving = field(init=False)
     placed: Placed | None = None  # what the plan places on units
     rows: Rows = field(init=False)
+    recalled: Recalled = field(init=False)
     known: list[Proven] = field(default_factory=list)  # proven elsewhere: made as soon as their file is loaded
     memory: Memory = field(default_factory=Memory)
     kernels: list[tuple[int, int]] = field(default_factory=list)  # that the known changes will want
@@ -95,7 +97,6 @@ class Pilot:
     _grown: dict[Function, int] = field(default_factory=dict)
     _thread: threading.Thread | None = None
     _paused: bool = False
-    _prover: Prover | None = None
     _ending: bool = False  # the program has ended: what is not begun is not done
     _working: threading.Lock = field(default_factory=threading.Lock)  # held while something is being planned
     _forking: bool = False
@@ -105,8 +106,10 @@ class Pilot:
 
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
+        self.prove = Proving(self.synchronous, self._aside)
         self.shelf = Shelf(synchronous=self.synchronous)
-        self.team, self.replay, self.inside, self.rows = Team(self), Replay(self), Inside(self), Rows(self)
+        self.team, self.replay, self.inside = Team(self), Replay(self), Inside(self)
+        self.rows, self.recalled = Rows(self), Recalled(self)
         self.widen = Widen(self.program, self.memory, self.later, self._is_planned, self._widened, self._not_widened)
 
     # -- the life of a run
@@ -140,21 +143,17 @@ class Pilot:
             self._thread.join(5)
             self._paused = not self._thread.is_alive()
 
-    def prove(self, substitution: Substitution) -> Verdict:
-        """Yes if a substitution is proven on this machine; else it is proven, where the program does not notice."""
-        if self.synchronous:
-            return proven_here(substitution)
-        if self._prover is None:
-            from codedag.backends.apart import Prover  # with what starts processes: only for what is not known
-
-            self._prover = Prover()
-        if self._ending or threading.current_thread() is not self._thread:
-            return No(ENDED) if self._ending else self._prover(substitution)
-        self._working.release()  # a fork need not wait for another process
+    @contextmanager
+    def _aside(self) -> Iterator[None]:
+        """A block for which a fork need not wait."""
+        held = threading.current_thread() is self._thread
+        if held:
+            self._working.release()
         try:
-            return self._prover(substitution)
+            yield
         finally:
-            self._working.acquire()
+            if held:
+                self._working.acquire()
 
     def go_on(self) -> bool:
         """Whether the program still runs: nobody waits for plans once it has ended."""
@@ -163,14 +162,12 @@ class Pilot:
     def stop(self) -> int:
         """Ends everything and puts every function back; the number of functions that had to be changed."""
         self._ending = True
-        if self._prover is not None:
-            attempt(self._prover.end)
+        self.prove.end()
         site_module.native.stop()
         self.team.stop()
         self.widen.restore()
         self._end_thread()
-        if self._prover is not None:
-            attempt(self._prover.close)
+        self.prove.rest()
         attempt(self.inside.restore)
         if self.placed is not None:
             attempt(self.placed.stop)
@@ -215,8 +212,7 @@ class Pilot:
         Returns how many chains of sites and templates are the parent's.
         """
         self._inbox, self._working, self._forking = queue.Queue(), threading.Lock(), False
-        if self._prover is not None:
-            self._prover.forget()
+        self.prove.forget()
         self.program.fresh_lock()
         self.memory.paused = True  # what a worker keeps is gone with it, and each would keep its own
         self._thread, self._paused = None, True
@@ -308,6 +304,8 @@ class Pilot:
             with self._working:
                 job()
             self.beside = time.thread_time()
+            if self._inbox.empty():
+                self.prove.rest()
 
     def _look_around(self) -> None:
         """What is done now and then: functions without data are left alone, and processes hear of each other."""
@@ -348,7 +346,7 @@ class Pilot:
         most = self.max_overhead * passed
         if self.observe_only or spent <= (max(most, GRACE) if self.max_overhead == MAX_OVERHEAD else most):
             return
-        open_ = [(path, owner) for path, file in list(self.program.files.items()) for owner in _recorded(file)]
+        open_ = [(path, owner) for path, file in list(self.program.files.items()) for owner in find.recorded(file)]
         for function in open_:
             watch = self.watches.setdefault(function, Watch(time.perf_counter()))
             watch.ended = watch.ended or time.perf_counter()
@@ -374,8 +372,10 @@ class Pilot:
         self._grown[path, owner] = now
         return now != before and bool(own)
 
-    def _take_back(self, applied: Applied, indexes: Iterable[int]) -> None:
+    def take_back(self, applied: Applied, indexes: Iterable[int]) -> None:
         """Takes a change out of the program's code once its trial has ended badly."""
+        if any(is_recalled(self.program.site(applied.path, index)) for index in indexes):
+            return  # what keeps the results of the call goes on, and leaves the change aside
         if not self.widen.covers(applied.path, applied.owner):
             attempt(self.program.retire, applied.path, applied.owner, indexes)
 
@@ -394,6 +394,8 @@ class Pilot:
             return
         for prefix in find.prefixes(file, owner, seen, taken):
             self.apply_prefix(file, owner, prefix)
+            taken |= {link.site.info.index for link in prefix.links}
+        self.recalled.look(file, owner, seen, taken)
         self.program.install(path, [owner])
         self.widen.look()
 
@@ -412,7 +414,7 @@ class Pilot:
         )
         sites = [link.site.info.index for link in links]
         applied = Applied("fuse", file.path, owner, sites, names, trial, "table")
-        self._switch(file, applied, chain.variants())
+        self.switch(file, applied, chain.variants())
 
     def apply_call(self, file: InstrumentedFile, owner: str, call: find.FoundCall) -> None:
         """Puts a substitute in the place of a call, on trial, if it may be used and is proven on this machine."""
@@ -427,7 +429,7 @@ class Pilot:
         names, variant = [substitution.source], substitution.into
         applied = Applied("substitute", file.path, owner, [call.site], names, trial, variant)
         applied.equivalence = substitution.equivalence.value
-        self._switch(file, applied, change.variants())
+        self.switch(file, applied, change.variants())
 
     def apply_prefix(self, file: InstrumentedFile, owner: str, found: find.FoundPrefix) -> None:
         """Keeps what a function reads and always does to it."""
@@ -437,11 +439,12 @@ class Pilot:
         prefix = Prefix(found.links, trial, self.memory, Repeats(self.program).expected)
         sites = [link.site.info.index for link in found.links]
         applied = Applied("remember", file.path, owner, sites, list(found.names), trial, "kept in memory")
-        self._switch(file, applied, prefix.variants())
+        self.switch(file, applied, prefix.variants())
 
-    def _switch(self, file: InstrumentedFile, applied: Applied, variants: dict[int, Any]) -> None:
+    def switch(self, file: InstrumentedFile, applied: Applied, variants: dict[int, Any]) -> None:
+        """Puts the variants of a change in their places, on trial."""
         self.begin(applied)
-        applied.trial.on_stop = partial(self.later, partial(self._take_back, applied, list(variants)))
+        applied.trial.on_stop = partial(self.later, partial(self.take_back, applied, list(variants)))
         self.program.plan(file.path, applied.owner, variants)
 
     def begin(self, applied: Applied) -> None:
@@ -465,8 +468,3 @@ class Pilot:
     def _not_widened(self, what: str, function: Function, reason: str) -> None:
         path, owner = function
         self.refused.append(Refused(f"{owner}: {what}", shown_path(path), reason))
-
-
-def _recorded(file: InstrumentedFile) -> set[str]:
-    """The functions of a file that are still observed."""
-    return {info.owner for info, site in zip(file.infos, file.sites, strict=True) if site.mode == RECORD}

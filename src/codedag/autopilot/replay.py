@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from codedag.autopilot.pilot import Pilot
 
 #: The kinds of changes that can be made again from their place in the source alone.
-KINDS = ("fuse", "substitute", "remember", "widen", "inside")
+KINDS = ("fuse", "substitute", "remember", "recall", "widen", "inside")
 _ANOTHER_VERSION = "the plan was made for another version of this file"
 
 
@@ -60,8 +60,8 @@ class Replay:
     def from_known(self, file: InstrumentedFile) -> None:
         """Makes the changes that are known for a file as it is loaded; the rest of it is observed as ever."""
         for move in self.pilot.known:
-            if move.kind == "substitute" and move.chain[0] in ROW_BY_ROW:  # found before their first call in any case
-                continue
+            if move.kind == "recall" or (move.kind == "substitute" and move.chain[0] in ROW_BY_ROW):
+                continue  # found again in any case: the one around what is made here, the other before its first call
             if move.file == file.path and move.sha256 != file.sha256:
                 if file.path not in self.stale:
                     self.stale.add(file.path)
@@ -108,6 +108,7 @@ class Replay:
             "fuse": self._chain,
             "substitute": self._call,
             "remember": self._prefix,
+            "recall": self._kept_call,
             "widen": self._items,
             "inside": self._inside,
         }.get(move.kind)
@@ -136,6 +137,9 @@ class Replay:
         if any(file.sites[site].variant is not None for site in move.sites):
             raise LookupError("another change is made at one of its calls")
         self.pilot.apply_prefix(file, move.function, find.prefix_at(file, move.sites, move.chain))
+
+    def _kept_call(self, file: InstrumentedFile, move: Move | Proven) -> None:
+        self.pilot.recalled.apply(file, move.function, move.sites[0], move.chain[0])
 
     def _items(self, file: InstrumentedFile, move: Move | Proven) -> None:
         self.pilot.widen.expect()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Callable
 from functools import partial
 from sys import _getframe
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from codedag.autopilot.applied import Applied, Refused
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.rewrite import parsed
 from codedag.instrument.sites import CALL, VARIANT
-from codedag.ir.verdict import No
+from codedag.ir.verdict import No, Verdict
 from codedag.migrate.caller import Caller
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.substitute import Substitute, unbound
@@ -74,18 +75,17 @@ class ByRow:
         if pandas is None or function is not pandas.DataFrame.apply:
             return
         from codedag.backends.more_pandas_ import apply
-        from codedag.backends.proof import known_here
+        from codedag.backends.proof import known_here, proven_here
 
         self._decided = True
-        use = partial(self._use, apply)
         if len(args[0]) >= MANY and known_here(apply) is not None:
-            use()
+            self._use(apply, proven_here)
         else:
-            self.pilot.later(use)
+            self.pilot.later(partial(self._use, apply, self.pilot.prove))
 
-    def _use(self, substitution: Substitution) -> None:
+    def _use(self, substitution: Substitution, prove: Callable[[Substitution], Verdict]) -> None:
         info = self.file.infos[self.index]
-        verdict = attempt(may_run, substitution, self.pilot.allow)
+        verdict = attempt(may_run, substitution, self.pilot.allow, prove)
         if isinstance(verdict, No | Failed):
             where = f"{shown_path(self.file.path)}:{info.line}"
             self.pilot.refused.append(Refused(substitution.name, where, verdict.reason))

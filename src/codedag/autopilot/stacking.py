@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from functools import cache
 from typing import Any
 
 from codedag.migrate.guard import attempt
@@ -68,8 +69,10 @@ class Stacking:
     def collated(self, collate: Any, items: list[Any]) -> tuple[Any] | None:
         """What torch's collate function gives for these items; None if it is to be called: it has more to do."""
         blocks, self.blocks = self.blocks, {}
-        attempt(self._learn, collate, items)
-        if not any(block.holds([_part(item, key) for item in items]) for key, block in blocks.items()):
+        held = [block.holds([_part(item, key) for item in items]) for key, block in blocks.items()]
+        if not held or not all(held):  # the items are new, or others than before
+            attempt(self._learn, collate, items)
+        if not any(held):
             return None
         module = sys.modules[COLLATE]
 
@@ -131,7 +134,12 @@ def is_simple(tensor: Any) -> bool:
     if type(tensor) is not torch.Tensor or tensor.layout is not torch.strided or tensor.device.type != "cpu":
         return False
     plain = not (tensor.requires_grad or tensor.is_neg() or tensor.is_inference()) and tensor.is_contiguous()
-    return plain and any(tensor.dtype is getattr(torch, name) for name in _DTYPES)
+    return plain and tensor.dtype in _dtypes()
+
+
+@cache
+def _dtypes() -> frozenset[Any]:
+    return frozenset(getattr(sys.modules["torch"], name) for name in _DTYPES)
 
 
 def is_default(collate: Any) -> bool:

@@ -120,8 +120,8 @@ static PyMethodDef methods[] = {
     {"extent", pixels_extent, METH_VARARGS, "The least and the greatest of floats."},
     {"glass", pixels_glass, METH_VARARGS, "Exchanges pixels one after the other."},
     {"clusters", pixels_clusters, METH_VARARGS, "Clusters of pixels that are near in colour and place."},
-    {"multiply", pixels_multiply, METH_VARARGS, "Bytes times a factor per channel."},
     {"round", pixels_round, METH_VARARGS, "Floats times a number as bytes."},
+    {"convolve", pixels_convolve, METH_VARARGS, "Convolves an image with a window."},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "codedag.backends._pixels",

@@ -75,29 +75,6 @@ def _(call: Any) -> Verdict:
     return answer("" if plain else "not into bytes, or an odd max_value")
 
 
-@substitutes("albucore.multiply", into="codedag", gives=EXACT, needs=ALBUCORE, source_needs=ALBUCORE)
-def multiply(img: Any, value: Any, inplace: Any = False) -> Array:
-    """Bytes times a number, or a number for each channel, cut to a byte as in albucore's tables."""
-    result = np.empty(img.shape, np.uint8)
-    _pixels.multiply(img, result, img.size, np.array(value, np.float32))
-    return result
-
-
-@multiply.guard
-def _(call: Any) -> Verdict:
-    """Plain C-ordered images of bytes with up to 4 channels; a plain number or as many as there are channels."""
-    reason = _image(call.img, LEAST_ROUNDED)
-    return answer(reason or _factor(call.value, call.img))
-
-
-def _factor(value: Any, image: Array) -> str:
-    if type(value) in (int, float, np.float32, np.float64):
-        return "" if -1e6 < value < 1e6 else "a huge number"
-    channels = image.shape[2] if image.ndim == 3 else 1
-    plain = type(value) is np.ndarray and value.dtype.char in "fd" and value.shape == (channels,) and channels > 1
-    return "" if plain and bool((np.abs(value) < 1e6).all()) else "not a number, or one for each channel"
-
-
 def _image(value: Any, least: int = LEAST) -> str:
     reason = byte_array(value, least)
     if reason or value.ndim not in (2, 3) or not value.flags.c_contiguous:
@@ -123,8 +100,3 @@ def _(rng: random.Random) -> Call:
 @from_float.calls
 def _(rng: random.Random) -> Call:
     return albucore_calls.from_float(rng)
-
-
-@multiply.calls
-def _(rng: random.Random) -> Call:
-    return albucore_calls.multiply(rng)

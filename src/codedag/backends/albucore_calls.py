@@ -52,16 +52,3 @@ def from_float(rng: random.Random) -> Call:
     values = {"img": image, "target_dtype": weighted(rng, kinds, (np.uint16, np.float32, "uint8", np.float64), 0.08)}
     maybe(rng, values, 0.3, "max_value", (None, 255, 255.0, 100.5, 1, -3, "a"))
     return spread(rng, ("img", "target_dtype", "max_value"), values)
-
-
-def multiply(rng: random.Random) -> Call:
-    """A call of multiply."""
-    image = _image(rng)
-    channels = image.shape[2] if image.ndim == 3 else 1
-    number = rng.random() * rng.choice((1.0, 2.0, 30.0, -1.0))
-    vector = np.array([rng.random() * 3 for _ in range(channels)], rng.choice(("float32", "float64")))
-    usual: tuple[Any, ...] = (number, number, np.float32(number), vector, vector, 2, 1, 0)
-    odd = (np.ones(7), [1.5], None, np.float64(1e9), np.int64(3), np.ones(image.shape))
-    values = {"img": image, "value": weighted(rng, usual, odd, 0.06)}
-    maybe(rng, values, 0.2, "inplace", (True, False))
-    return spread(rng, ("img", "value", "inplace"), values)

@@ -13,7 +13,7 @@ from codedag.backends.lines import value_range
 from codedag.backends.reasons import answer, is_number
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.backends.remembered import Remembered, exact_key
-from codedag.backends.signal_ import WINDOWS, window_length
+from codedag.backends.signal_ import WINDOWS, is_named, window_length
 from codedag.ir.verdict import No, Verdict
 
 Array = np.ndarray[Any, Any]
@@ -21,7 +21,7 @@ LIBROSA = "librosa>=0.11,<0.12"  # copies of its formulas; another release may c
 NUMPY = "numpy>=2.0"
 LEAST = 2048  # samples
 LOUDEST = 1e30  # beyond that products overflow, which numpy warns about here and there in other words
-LONGEST = 131_072  # beyond that the bank is a small part of the work
+LONGEST = 1 << 20  # samples: the bank is a smaller and smaller part of the work, the gain is still 1.2 there
 _memory = Remembered()
 _harmless: set[tuple[Any, ...]] = set()  # banks known to have no empty filter, about which librosa warns each time
 MOST_KNOWN = 4096
@@ -105,8 +105,8 @@ def get_window(window: Any, Nx: Any, *, fftbins: Any = True) -> Array:  # noqa: 
 
 @get_window.guard
 def _(call: Any) -> Verdict:
-    """Windows by name, of 2 to 16384 samples."""
-    if type(call.window) is not str or call.window not in WINDOWS or type(call.fftbins) is not bool:
+    """Windows by name, or of Kaiser, Gauss and Tukey by name and number, of 1 to 65536 samples."""
+    if not is_named(call.window) or type(call.fftbins) is not bool:
         return No("not a window by name")
     return answer(window_length(call.Nx))
 
@@ -147,7 +147,7 @@ def melspectrogram(
 
 @melspectrogram.guard
 def _(call: Any) -> Verdict:
-    """One channel of 2048 to 131072 finite samples, whole frames, a window by name; the bank as filters.mel."""
+    """One channel of 2048 to 2**20 finite samples, whole frames, a window by name; the bank as filters.mel."""
     return answer(_sound(call.y) or _frames(call) or _bank_reason(call) or other_library())
 
 

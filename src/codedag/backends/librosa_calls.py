@@ -31,23 +31,32 @@ def window(rng: random.Random) -> Call:
 
 
 def _sound(rng: random.Random) -> Any:
-    if rng.random() < 0.05:
+    if rng.random() < 0.03:
         return rng.choice(([0.1, 0.2], None, np.zeros(0, np.float32), np.full(5000, np.nan)))
-    shape = weighted(rng, ((rng.randint(4000, 9000),),), ((2, 5000), (700,), (2,), (1,)))
+    shape = weighted(rng, ((rng.randint(4000, 9000),),), ((2, 5000), (700,), (2,), (1,)), 0.05)
     source = np.random.Generator(np.random.PCG64(rng.getrandbits(64)))
-    sound = source.standard_normal(shape).astype(weighted(rng, ("float32", "float32", "float64"), ("float16", "int16")))
-    return sound[::-1] if rng.random() < 0.05 else sound
+    dtype = weighted(rng, ("float32", "float32", "float64"), ("float16", "int16"), 0.04)
+    sound = source.standard_normal(shape).astype(dtype)
+    return sound[::-1] if rng.random() < 0.03 else sound
+
+
+def option(
+    rng: random.Random, values: dict[str, Any], share: float, name: str, usual: tuple[Any, ...], odd: tuple[Any, ...]
+) -> None:
+    """Adds an option at times: mostly one of the usual values, now and then an odd one."""
+    if rng.random() < share:
+        values[name] = weighted(rng, usual, odd, 0.07)
 
 
 def spectrogram(rng: random.Random) -> Call:
     """A call of feature.melspectrogram, mostly with few filters."""
     values: dict[str, Any] = {"y": _sound(rng), "n_mels": 40}
-    maybe(rng, values, 0.5, "n_fft", (1024, 2048, 512, 8000, 0))
-    maybe(rng, values, 0.5, "hop_length", (256, 512, 100, 0))
-    maybe(rng, values, 0.1, "win_length", (None, 400))
-    maybe(rng, values, 0.1, "window", ("hann", "hamming", "bogus"))
-    maybe(rng, values, 0.1, "center", (True, False))
-    maybe(rng, values, 0.1, "power", (1.0, 2.0, 2, 1.5))
+    option(rng, values, 0.5, "n_fft", (1024, 2048, 512), (8000, 0))
+    option(rng, values, 0.5, "hop_length", (256, 512, 100), (0,))
+    maybe(rng, values, 0.05, "win_length", (None, 400))
+    option(rng, values, 0.2, "window", ("hann", "hamming"), ("bogus",))
+    maybe(rng, values, 0.05, "center", (True, False))
+    option(rng, values, 0.2, "power", (1.0, 2.0, 2), (1.5,))
     return Call((), bank(rng, values) if rng.random() < 0.3 else values)
 
 

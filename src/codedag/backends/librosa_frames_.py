@@ -105,8 +105,8 @@ def _(call: Any) -> Verdict:
     """Plain numbers of coefficients; the sound and its spectrogram as melspectrogram takes them."""
     if call.S is not None or type(call.n_mfcc) is not int or call.dct_type != 2 or call.norm not in ("ortho", None):
         return No("a spectrogram is given, or an odd transform")
-    if not is_number(call.lifter) or call.lifter < 0:
-        return No("an odd lifter")
+    if not is_number(call.lifter) or call.lifter < 0 or (call.lifter and call.n_mfcc > call.kwargs.get("n_mels", 128)):
+        return No("an odd lifter, or one for more coefficients than there are filters")
     return melspectrogram.accepts((), {"y": call.y, "sr": call.sr, "norm": call.mel_norm, **call.kwargs})
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from codedag.backends import librosa_calls
+from codedag.backends.librosa_calls import option
 from codedag.backends.numpy_calls import maybe
 from codedag.backends.registry import Call
 from codedag.backends.samples import spread, weighted
@@ -16,12 +17,12 @@ from codedag.backends.samples import spread, weighted
 def stft(rng: random.Random) -> Call:
     """A call of stft."""
     values: dict[str, Any] = {"y": librosa_calls._sound(rng)}
-    maybe(rng, values, 0.6, "n_fft", (1024, 2048, 512, 400, 256, 8000, 0, 401))
-    maybe(rng, values, 0.5, "hop_length", (256, 512, 160, 100, None, 0))
+    option(rng, values, 0.6, "n_fft", (1024, 2048, 512, 400, 256), (8000, 0, 401))
+    option(rng, values, 0.5, "hop_length", (256, 512, 160, 100, None), (0,))
     maybe(rng, values, 0.05, "win_length", (None, 400))
-    maybe(rng, values, 0.2, "window", ("hann", "hamming", "blackman", "bogus"))
-    maybe(rng, values, 0.08, "center", (True, False))
-    maybe(rng, values, 0.08, "pad_mode", ("constant", "reflect", "wrap"))
+    option(rng, values, 0.2, "window", ("hann", "hamming", "blackman"), ("bogus",))
+    maybe(rng, values, 0.05, "center", (True, False))
+    option(rng, values, 0.1, "pad_mode", ("constant",), ("reflect", "wrap"))
     maybe(rng, values, 0.03, "dtype", (None, np.complex128))
     return spread(rng, ("y",), values)
 
@@ -30,10 +31,10 @@ def mfcc(rng: random.Random) -> Call:
     """A call of feature.mfcc."""
     call = librosa_calls.spectrogram(rng)
     values = {name: value for name, value in call.kwargs.items() if name not in ("norm", "power", "dtype")}
-    maybe(rng, values, 0.6, "n_mfcc", (13, 20, 40, 1, 2.5))
-    maybe(rng, values, 0.1, "dct_type", (2, 2, 3, 7))
-    maybe(rng, values, 0.1, "norm", ("ortho", None, "bogus"))
-    maybe(rng, values, 0.1, "lifter", (0, 22, -1))
+    option(rng, values, 0.6, "n_mfcc", (13, 20, 40, 1), (2.5,))
+    option(rng, values, 0.1, "dct_type", (2,), (3, 7))
+    option(rng, values, 0.2, "norm", ("ortho", None), ("bogus",))
+    option(rng, values, 0.2, "lifter", (0, 22), (-1,))
     return Call((), values)
 
 

@@ -25,39 +25,35 @@ WIDE static void divided(const uint8_t *restrict from, float *restrict into, flo
     }
 }
 
-/* Bytes times a factor, cut to a byte. */
-WIDE static void multiplied(const uint8_t *restrict from, uint8_t *restrict into, const Pattern *p, Py_ssize_t count) {
-    for (Py_ssize_t first = 0; first < count; first += BLOCK) {
-        uint8_t part[BLOCK];
-        int length = count - first < BLOCK ? (int)(count - first) : BLOCK;
-        for (int i = 0; i < length; i++) {
-            part[i] = from[first + i];
-        }
-        for (int i = 0; i < BLOCK; i++) {
-            float value = (float)part[i] * p->factor[i];
-            value = value < 0.0f ? 0.0f : value;
-            part[i] = (uint8_t)(int)(value > 255.0f ? 255.0f : value);
-        }
-        for (int i = 0; i < length; i++) {
-            into[first + i] = part[i];
-        }
-    }
-}
-
 typedef uint32_t __attribute__((may_alias)) Bits32;
+
+#define PART 1024
+
+typedef union {
+    float number;
+    int32_t bits;
+} Single;
 
 /* Floats times a number, to the nearest byte, halves to the even one; whether all were finite and not huge. */
 WIDE static int rounded(const float *restrict from, uint8_t *restrict into, float by, Py_ssize_t count) {
-    uint32_t most = 0;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        uint32_t magnitude = ((const Bits32 *)from)[i] & 0x7FFFFFFFu;
-        float value = from[i] * by;
-        value = value < 0.0f ? 0.0f : value;
-        value = value > 255.0f ? 255.0f : value;
-        most = magnitude > most ? magnitude : most;
-        into[i] = (uint8_t)(int)((value + 8388608.0f) - 8388608.0f); /* nothing below one has a place beside 2 ** 23 */
+    int32_t whole[PART], most = 0;
+    for (Py_ssize_t first = 0; first < count; first += PART) {
+        int length = count - first < PART ? (int)(count - first) : PART;
+        for (int i = 0; i < length; i++) {
+            int32_t magnitude = (int32_t)(((const Bits32 *)from)[first + i] & 0x7FFFFFFFu);
+            most = magnitude > most ? magnitude : most;
+        }
+        for (int i = 0; i < length; i++) { /* floats that are not negative have the order of their bits */
+            Single value = {.number = from[first + i] * by};
+            value.bits = value.bits < 0 ? 0 : value.bits;
+            value.bits = value.bits > 0x437F0000 ? 0x437F0000 : value.bits; /* 255 */
+            whole[i] = (int32_t)((value.number + 8388608.0f) - 8388608.0f); /* beside 2 ** 23 only whole numbers have a place */
+        }
+        for (int i = 0; i < length; i++) {
+            into[first + i] = (uint8_t)whole[i];
+        }
     }
-    return most < 0x7149F2CAu; /* 1e30 */
+    return most < 0x7149F2CA; /* 1e30 */
 }
 
 /* Both views, or none and an error. */
@@ -116,35 +112,6 @@ PyObject *pixels_divide(PyObject *module, PyObject *args) {
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS divided(in.buf, out.buf, by, count);
-    Py_END_ALLOW_THREADS
-    PyBuffer_Release(&in);
-    PyBuffer_Release(&out);
-    Py_RETURN_NONE;
-}
-
-/* multiply(source, target, elements, factors): as many float32 factors as there are channels */
-PyObject *pixels_multiply(PyObject *module, PyObject *args) {
-    PyObject *source, *target;
-    Py_ssize_t count;
-    Py_buffer in, out, factors;
-    Pattern p;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "OOny*", &source, &target, &count, &factors)) {
-        return NULL;
-    }
-    Py_ssize_t channels = factors.len / 4;
-    int fits = channels >= 1 && channels <= 4;
-    for (int i = 0; fits && i < BLOCK; i++) {
-        p.factor[i] = ((const float *)factors.buf)[i % channels];
-    }
-    PyBuffer_Release(&factors);
-    if (!fits) {
-        return PyErr_Format(PyExc_ValueError, "not a factor for each of 1 to 4 channels");
-    }
-    if (two_views(source, target, count, count, &in, &out) < 0) {
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS multiplied(in.buf, out.buf, &p, count);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&in);
     PyBuffer_Release(&out);

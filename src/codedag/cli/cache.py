@@ -55,7 +55,7 @@ def show(as_json: bool) -> None:
         return
     tell(f"{facts['folder']}: {_amount(facts['nbytes'])}")
     for name, each in facts["kinds"].items():
-        tell(f"  {name}: {each['files']} files, {_amount(each['nbytes'])} ({KINDS[name]})")
+        tell(f"  {name}: {_many(each['files'])}, {_amount(each['nbytes'])} ({KINDS[name]})")
     tell("next: codedag cache clear [KIND]... or codedag cache clear --to SIZE")
 
 
@@ -75,7 +75,7 @@ def clear(kinds: tuple[str, ...], older: float | None, size: str | None, as_json
     if as_json:
         tell(json.dumps(facts))
     else:
-        tell(f"removed {facts['removed']} files, {_amount(facts['nbytes'])}", "next: codedag cache show")
+        tell(f"removed {_many(facts['removed'])}, {_amount(facts['nbytes'])}", "next: codedag cache show")
     if len(removed) < len(chosen):
         left = next(kept.path for kept in chosen if kept not in removed)
         raise CannotWrite(f"{len(chosen) - len(removed)} files could not be removed, such as {left}")
@@ -132,6 +132,10 @@ def _removed(chosen: list[Kept]) -> list[Kept]:
         except OSError:
             continue
     return done
+
+
+def _many(files: int) -> str:
+    return f"{files} file{'' if files == 1 else 's'}"
 
 
 def _amount(count: int) -> str:

@@ -53,7 +53,8 @@ class Commands(click.Group):
 def cli(ctx: click.Context, verbose: int, quiet: bool) -> None:
     """Makes a Python data pipeline faster without a change to its code, and proves that it computes the same.
 
-    Everything after the name of a script belongs to the script.
+    Begin with `codedag run SCRIPT`; `codedag view` shows what it did. Everything after the name of a script belongs to
+    the script.
     """
     level = logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
     handler = logging.StreamHandler(sys.stderr)

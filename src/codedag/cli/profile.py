@@ -75,7 +75,7 @@ def _json(profiled: Profiled) -> str:
         "run": str(profiled.run.path), "cells": profiled.cells, "measured": profiled.measured,
         "known": profiled.known, "notes": profiled.notes,
         "peak": None if peak is None else {"op": peak.op, "nbytes": peak.nbytes, "scratch_nbytes": peak.scratch_nbytes},
-        "costs": profiled.costs, "machine": profiled.machine,
+        "training_peak_nbytes": profiled.training_nbytes, "costs": profiled.costs, "machine": profiled.machine,
     }  # fmt: skip
     return msgspec.json.encode(facts).decode()
 
@@ -84,12 +84,13 @@ def _lines(profiled: Profiled, top: int) -> list[str]:
     ops = {op.id: op for op in profiled.run.graph.ops}
     rows = sorted(profiled.costs.rows, key=lambda row: -ops[row.op].self_seconds)
     head = f"{'operation':<34} {'PU':<10} {'variant':<28} {'a call':>10} {'+-':>5} {'gain':>7}  bound by"
-    shown = [_line(ops[row.op], row) for row in rows[:top]]
+    written = {row.op: _original(row) for row in profiled.costs.rows if row.pu == "cpu"}
+    shown = [_line(ops[row.op], row, written.get(row.op)) for row in rows[:top]]
     rest = [f"... and {len(rows) - top} more rows in costs.json"] if len(rows) > top else []
     return [head, *shown, *rest, *_summary(profiled, ops)]
 
 
-def _line(op: Op, row: CostRow) -> str:
+def _line(op: Op, row: CostRow, written: float | None) -> str:
     name = f"{op.name} :{op.line}"
     if row.seconds is None:
         return f"{_cut(name, 34):<34} {row.pu:<10} {_cut(row.variant, 28):<28} {row.status}: {row.reason}"
@@ -99,15 +100,23 @@ def _line(op: Op, row: CostRow) -> str:
     around = f"{spread:.0%}" if isinstance(spread, float) else ""
     return (
         f"{_cut(name, 34):<34} {row.pu:<10} {_cut(row.variant, 28):<28} {_time(each):>10} {around:>5} "
-        f"{_gain(row):>7}  {bound}"
+        f"{_gain(row, written):>7}  {bound}"
     )
 
 
-def _gain(row: CostRow) -> str:
+def _gain(row: CostRow, written: float | None) -> str:
     if row.ties:
         return "tie"
-    original = next((each.seconds for each in row.alternatives if each.variant == "original"), None)
-    return f"{original / row.seconds:.2f}x" if original and row.seconds else ""
+    if row.variant == "original" or not written or not row.seconds:
+        return ""
+    return f"{written / row.seconds:.2f}x"
+
+
+def _original(row: CostRow) -> float | None:
+    """What the operation takes as written."""
+    if row.variant == "original":
+        return row.seconds
+    return next((each.seconds for each in row.alternatives if each.variant == "original"), None)
 
 
 def _summary(profiled: Profiled, ops: dict[int, Op]) -> list[str]:
@@ -122,6 +131,7 @@ def _summary(profiled: Profiled, ops: dict[int, Op]) -> list[str]:
             f"an iteration needs at most {peak.nbytes / 1e6:.1f} MB, at {ops[peak.op].label}, "
             f"{peak.scratch_nbytes / 1e6:.1f} MB of them scratch"
         )
+        lines.append(f"forward and back through all of it, as in training, {profiled.training_nbytes / 1e6:.1f} MB")
     return [*lines, *(f"note: {note}" for note in profiled.notes)]
 
 

@@ -23,7 +23,7 @@ def command(most: int, as_json: bool) -> None:
     from codedag.ir import data_dir
 
     folder = data_dir() / "runs"
-    found = _found(folder)
+    found = kept_runs(folder)
     facts = [_facts(path) for path in found[:most]]
     if as_json:
         tell(json.dumps({"folder": str(folder), "count": len(found), "runs": facts}))
@@ -37,8 +37,8 @@ def command(most: int, as_json: bool) -> None:
     tell(f"next: codedag view {quote(facts[0]['path'])}" if facts else "next: codedag run SCRIPT")
 
 
-def _found(folder: Path) -> list[Path]:
-    """The directories that hold a run; their names begin with the time."""
+def kept_runs(folder: Path) -> list[Path]:
+    """The directories that hold a run, the newest first; their names begin with the time."""
     try:
         return sorted((path.parent for path in folder.glob("*/run.json")), key=lambda path: path.name, reverse=True)
     except OSError:
@@ -57,8 +57,9 @@ def _facts(path: Path) -> dict[str, Any]:
         if run.has("report"):
             report = run.report
             facts |= {
-                "seconds": report.optimised_seconds, "gain": report.gain, "changes": len(report.changes),
-                "identical": report.verdict.identical,
+                "seconds": report.optimised_seconds, "gain": None if report.void else report.gain,
+                "changes": len(report.changes), "identical": report.verdict.identical,
+                "mismatches": report.verdict.mismatches,
             }  # fmt: skip
     except CodedagError as error:
         facts["problem"] = error.message
@@ -73,8 +74,9 @@ def _line(facts: dict[str, Any]) -> str:
     if "problem" in facts:
         words.append(facts["problem"])
     elif facts.get("changes"):
-        same = "identical" if facts["identical"] else "results DIFFERED"
-        words.append(f"{facts['changes']} changes, estimated gain {facts['gain']:.2f}x, {same}")
+        same = "identical" if facts["identical"] else "results DIFFERED" if facts["mismatches"] else "within tolerance"
+        gain = "no gain can be told" if facts["gain"] is None else f"estimated gain {facts['gain']:.2f}x"
+        words.append(f"{facts['changes']} change{'' if facts['changes'] == 1 else 's'}, {gain}, {same}")
     elif "changes" in facts:
         words.append("nothing was changed")
     return f"{name}: {', '.join(words)}"

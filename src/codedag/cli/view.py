@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 2.0
 
 
 @click.command("view", short_help="Show a run: hottest operations, changes, a picture.")
-@click.argument("run")
+@click.argument("run", required=False)
 @click.option("--most", type=click.IntRange(1), default=20, show_default=True, help="How many operations to show.")
 @click.option("--svg", metavar="FILE", help="Draw the dataflow graph to this file instead.")
 @click.option("--html", metavar="FILE", help="Write the report to this file: everything in one offline page.")
@@ -40,7 +40,7 @@ PATIENCE_SECONDS = 2.0
 def command(
     ctx: click.Context,
     /,
-    run: str,
+    run: str | None,
     most: int,
     svg: str | None,
     html: str | None,
@@ -49,7 +49,7 @@ def command(
     as_json: bool,
     **exports: str | None,
 ) -> None:
-    """Show a run: its hottest operations, what was changed, and the verdict.
+    """Show a run: its hottest operations, what was changed, and the verdict; the newest that is kept unless named.
 
     With --html the report is written: summary, graph, timeline, operations, plan, log and memory, in one file that
     needs no network.
@@ -59,6 +59,7 @@ def command(
     """
     from codedag.ir import RunDirectory, load
 
+    run = run or _newest()
     found = load(run)
     if not isinstance(found, RunDirectory):
         raise click.UsageError(f"{run} is a file; name the run directory that holds it.")
@@ -86,6 +87,17 @@ def command(
         )
     else:
         _show(found, most)
+
+
+def _newest() -> str:
+    """The newest run in the data folder."""
+    from codedag.cli.runs import kept_runs
+    from codedag.ir import data_dir
+
+    found = kept_runs(data_dir() / "runs")
+    if not found:
+        raise click.UsageError(f"Name a run directory: none is kept in {data_dir() / 'runs'} yet.")
+    return str(found[0])
 
 
 def _check_place(file: str) -> None:

@@ -195,7 +195,43 @@ static PyObject *functions(PyObject *module, PyObject *nothing) {
     return found;
 }
 
+/* Runs the code of a program as the interpreter runs a script: no frame lies below it, and all of the recursion limit
+ * is its own.  Else traceback.print_stack, warnings, sys._getframe and a recursion that is caught would show us. */
+#if PY_VERSION_HEX < 0x030C0000
+#define FRAME(t) ((t)->cframe->current_frame)
+#define LIMIT(t) ((t)->recursion_limit)
+#define REMAINING(t) ((t)->recursion_remaining)
+#elif PY_VERSION_HEX < 0x030D0000
+#define FRAME(t) ((t)->cframe->current_frame)
+#elif PY_VERSION_HEX < 0x030E0000
+#define FRAME(t) ((t)->current_frame)
+#endif
+#if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030E0000
+#define LIMIT(t) ((t)->py_recursion_limit)
+#define REMAINING(t) ((t)->py_recursion_remaining)
+#endif
+
+#ifdef FRAME
+static PyObject *at_the_bottom(PyObject *m, PyObject *args) {
+    PyObject *code, *space;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyCode_Type, &code, &PyDict_Type, &space)) return NULL;
+    PyThreadState *t = PyThreadState_Get();
+    struct _PyInterpreterFrame *below = FRAME(t);
+    int used = LIMIT(t) - REMAINING(t);
+    FRAME(t) = NULL;
+    REMAINING(t) = LIMIT(t);
+    PyObject *result = PyEval_EvalCode(code, space, space);
+    t = PyThreadState_Get();
+    FRAME(t) = below;
+    REMAINING(t) = LIMIT(t) - used; /* the program may have set another limit */
+    return result;
+}
+#endif
+
 static PyMethodDef methods[] = {
+#ifdef FRAME
+    {"at_the_bottom", at_the_bottom, METH_VARARGS, "at_the_bottom(code, globals): runs code with no frame below it."},
+#endif
     {"functions", functions, METH_NOARGS, "functions(): every live function, by the file of its code."},
     {"sites", sites, METH_VARARGS, "sites(Site, table, what_of, kinds, functions, returns): a new site for each byte of what_of."},
     {"fill", fill, METH_VARARGS, "fill(code, sites, switches, Spread): the same code, its placeholders replaced in place."},

@@ -15,6 +15,10 @@ from pathlib import Path
 
 from codedag.ir.errors import BadScript
 
+try:
+    from codedag.instrument._bind import at_the_bottom as _at_the_bottom
+except ImportError:  # no C compiler where it was installed, or another Python than we know the frames of
+    _at_the_bottom = exec
 Load = Callable[[str, bytes], types.CodeType]
 _OURS = str(Path(__file__).resolve().parent.parent)
 
@@ -106,7 +110,7 @@ def _run_script(target: Target, load: Load) -> None:
     main = _fresh_main(importlib.machinery.SourceFileLoader("__main__", target.path))
     main.__dict__.update(__file__=target.path, __cached__=None)
     code = _compiled(target, load)
-    exec(code, main.__dict__)  # noqa: S102 - running the user's program is the job
+    _at_the_bottom(code, main.__dict__)
 
 
 def _fresh_main(loader: object) -> types.ModuleType:

@@ -13,7 +13,7 @@
 
 enum { CALL, BINARY, UNARY, INPLACE, GETITEM, SETITEM, RETURN, ITERATE };
 enum { NUMBER, ARRAY, FIXED }; /* what a parameter must be: any float, such an array, this very value */
-enum { MOST_STEPS = 24, MOST_PARAMETERS = 48, LAYOUTS = 16, AXES = 5, MOST_NAMES = 3 };
+enum { MOST_STEPS = 24, MOST_PARAMETERS = 48, LAYOUTS = 64, AXES = 5, MOST_NAMES = 3 };
 
 typedef void (*Kernel)(const uint8_t *, const void *, void *, const void *);
 

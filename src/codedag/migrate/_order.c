@@ -36,6 +36,7 @@ typedef struct {
     vectorcallfunc vectorcall;
     int kind, used, next;
     PyObject *site, *function, *inner, *ask;
+    PyObject *again;         /* a draw that was let through: the method, its generator and its name, or None */
     Entry entries[ENTRIES];
 } Check;
 
@@ -130,6 +131,27 @@ static int ask(Check *c, PyObject *const *args, Py_ssize_t n, PyObject *names) {
     return PyErr_Occurred() ? -1 : code;
 }
 
+static int is_same_method(PyObject *f, PyObject *g) {
+    if (f == g) return 1;
+    if (Py_TYPE(f) != Py_TYPE(g)) return 0;
+    if (PyMethod_Check(f)) return PyMethod_GET_FUNCTION(f) == PyMethod_GET_FUNCTION(g) && PyMethod_GET_SELF(f) == PyMethod_GET_SELF(g);
+    if (!PyCFunction_CheckExact(f)) return 0;
+    return ((PyCFunctionObject *)f)->m_ml == ((PyCFunctionObject *)g)->m_ml && PyCFunction_GET_SELF(f) == PyCFunction_GET_SELF(g);
+}
+
+/* Whether this is the draw that was let through before, with plain numbers; then only the turn is waited for. */
+static int is_again(Check *c, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    if (!c->again || !PyTuple_CheckExact(c->again) || PyTuple_GET_SIZE(c->again) != 3 || names) return 0;
+    for (Py_ssize_t i = 1; i < n; i++) if (!PyFloat_CheckExact(args[i]) && !PyLong_CheckExact(args[i])) return 0;
+    return is_same_method(args[0], PyTuple_GET_ITEM(c->again, 0));
+}
+
+static int draw_again(Check *c) {
+    PyObject *done = PyObject_CallMethod(item, "draw", "OOO", PyTuple_GET_ITEM(c->again, 1), PyTuple_GET_ITEM(c->again, 2), (PyObject *)c);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
 static PyObject *tell(Check *c, PyObject *result) { /* takes the reference to result, and gives it back */
     PyObject *type = NULL, *value = NULL, *trace = NULL;
     if (!result) PyErr_Fetch(&type, &value, &trace);
@@ -151,6 +173,7 @@ static PyObject *check_call(PyObject *self, PyObject *const *args, size_t nf, Py
     PyObject *key = NULL;
     void *method = NULL;
     int call = c->kind == CALL;
+    if (call && is_again(c, args, n, names)) return draw_again(c) < 0 ? NULL : tell(c, forward(c, args, n, names));
     if (call) what_is_called(args[0], &key, &method);
     Types types;
     types_of(args + call, n - call + (names ? PyTuple_GET_SIZE(names) : 0), &types);
@@ -181,13 +204,13 @@ static PyObject *check_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
 }
 
 static int check_traverse(Check *c, visitproc visit, void *arg) {
-    Py_VISIT(c->site); Py_VISIT(c->function); Py_VISIT(c->inner); Py_VISIT(c->ask);
+    Py_VISIT(c->site); Py_VISIT(c->function); Py_VISIT(c->inner); Py_VISIT(c->ask); Py_VISIT(c->again);
     return 0;
 }
 
 static int check_clear(Check *c) {
     for (int i = 0; i < ENTRIES; i++) drop(&c->entries[i]);
-    Py_CLEAR(c->site); Py_CLEAR(c->function); Py_CLEAR(c->inner); Py_CLEAR(c->ask);
+    Py_CLEAR(c->site); Py_CLEAR(c->function); Py_CLEAR(c->inner); Py_CLEAR(c->ask); Py_CLEAR(c->again);
     return 0;
 }
 
@@ -201,12 +224,14 @@ static PyObject *forget(Check *c, PyObject *unused) {
     (void)unused;
     for (int i = 0; i < ENTRIES; i++) drop(&c->entries[i]);
     c->used = c->next = 0;
+    Py_CLEAR(c->again);
     Py_RETURN_NONE;
 }
 
 static PyMemberDef check_members[] = {
     {"kind", T_INT, offsetof(Check, kind), READONLY, "the kind of the site"},
     {"site", T_OBJECT, offsetof(Check, site), READONLY, "the site it stands at"},
+    {"again", T_OBJECT, offsetof(Check, again), 0, "a draw that may be let through once it is its turn: method, generator, name"},
     {"inner", T_OBJECT, offsetof(Check, inner), 0, "the variant that runs once the check is passed"},
     {NULL, 0, 0, 0, NULL}};
 static PyMethodDef check_methods[] = {

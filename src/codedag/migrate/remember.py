@@ -28,9 +28,11 @@ from codedag.migrate.standin import Method, StandIn
 from codedag.migrate.stands import behind
 from codedag.migrate.trial import Trial
 
+MOST_CALLS = 1 << 16  # whose files are remembered; about 300 bytes each
 LEARN = 16  # calls that only show how far the prefix reaches
 SETTLED_NS = 100_000_000  # a file that was changed within this time may change again without a new time stamp
 _ATOMS = frozenset({int, float, bool, str, bytes, type(None)})
+_WORDS = _ATOMS - {float}  # equal ones of one type cannot be told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,8 @@ class Prefix:
         self._inner = [link.site.variant for link in links]
         self.constant: list[Any] = [None] * len(links)
         self._kept: dict[Any, Any] = {}
+        self._calls: dict[Any, tuple[Any, list[Any]]] = {}
+        self._latest: list[tuple[Any, ...] | None] = [None] * len(links)  # a call that was as it must be, as it was
         self._seen: set[Any] = set()
         self._learned = 0
         self._keeps = False
@@ -174,6 +178,19 @@ class Prefix:
 
     def _key(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         function = behind(function)  # a patch of ours comes and goes, and reads what the function behind it reads
+        if keywords or not _WORDS.issuperset(map(type, args)):
+            found = self._asked(function, args, keywords)
+        else:  # what it reads and how it is called does not change: asked once
+            call = (function, args, tuple(map(type, args)))
+            found = self._calls.get(call)
+            if found is None and (found := self._asked(function, args, keywords)) is not None:
+                if len(self._calls) >= MOST_CALLS:
+                    self._calls.clear()
+                self._calls[call] = found
+        return None if found is None else (*found[0], *map(_state, found[1]))
+
+    def _asked(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, list[Any]] | None:
+        """What tells this call from others, and the files that it reads; None if it is not known to do only that."""
         known = known_call(function, args, keywords)
         if not isinstance(known, Known) or known.effect is not Effect.READS or not known.files:
             self.trial.decline("it is not known to read only the files that it is given")
@@ -181,8 +198,8 @@ class Prefix:
         if not all(type(value) in _ATOMS for value in (*args, *keywords.values())):
             return None
         files = [args[place] if isinstance(place, int) else keywords.get(place) for place in known.files]
-        states = [_state(path) for path in files if path is not None]
-        return (function, _told_apart(args), _told_apart(tuple(keywords.items())), *states)
+        what = (function, _told_apart(args), _told_apart(tuple(keywords.items())))
+        return what, [path for path in files if path is not None]
 
     def _learn(self, number: int, function: Any, rest: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """Shortens the prefix to what always happens in the same way."""
@@ -233,8 +250,19 @@ class Prefix:
     def _goes_on(
         self, recall: Recall, number: int, function: Any, rest: tuple[Any, ...], keywords: dict[str, Any]
     ) -> bool:
-        is_next = len(recall.steps) == number < self.length and not recall.done
-        return is_next and bool(_part(self.links[number], function, rest, keywords) == self.constant[number])
+        if not len(recall.steps) == number < self.length or recall.done:
+            return False
+        link, latest = self.links[number], self._latest[number]
+        others = rest if link.at < 0 else (*rest[: link.at], *rest[link.at + 1 :])
+        what = _name(function) if link.at < 0 else behind(function)
+        if latest is not None and not keywords and latest[0] is self.constant[number] and len(latest[2]) == len(others):
+            same_name = latest[1] is what or (type(what) is str and bool(latest[1] == what))
+            if same_name and all(map(_is, latest[2], others)):
+                return True
+        same_part = bool(_part(link, function, rest, keywords) == self.constant[number])
+        if same_part and not keywords and _WORDS.issuperset(map(type, others)):
+            self._latest[number] = (self.constant[number], what, others)
+        return same_part
 
     def _skip(
         self, recall: Recall, caller: Caller, function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
@@ -257,6 +285,10 @@ class Prefix:
         verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
         self.trial.record(ended - between, between - started, verdict)
         return original
+
+
+def _is(one: Any, other: Any) -> bool:
+    return one is other
 
 
 def _name(function: Any) -> Any:

@@ -17,6 +17,8 @@ KEPT = 400  # timings that are remembered
 EVERY, RAREST = 50, 400  # calls per check at first, and after many checks without a difference
 HOPELESS = 0.5  # a gain below this is no matter of noise
 NOISY = 3 * FIRST  # timings after which a gain that does not show has not been there
+#: Seconds of checking after which a few calls are enough: eight calls that take seconds cost more than they can win.
+COSTLY, ENOUGH = 3.0, 3
 FAILURES = 3  # exceptions of its own after which a change is taken back
 
 
@@ -59,6 +61,7 @@ class Trial:
     reason: str = ""
     declined: Counter[str] = field(default_factory=Counter)
     pairs: list[tuple[float, float]] = field(default_factory=list)  # seconds of original and of variant, same call
+    spent: float = 0.0  # seconds of checking: calls that ran as the variant beside the original
     seconds: float = 0.0  # that the change took for all that was not checked, where somebody has measured it
     on_stop: Callable[[], None] | None = None  # told once, when the change is taken back
     _due: int = 0
@@ -70,7 +73,7 @@ class Trial:
     def due(self) -> bool:
         """Whether this call is checked: the first ones all, later ones at random distances, never in step with data."""
         self.calls += 1
-        if self.calls <= self.first or self._is_open():
+        if (self.calls <= self.first and not self._is_costly()) or self._is_open():
             return True
         if self._due == 0:
             # the distance grows with every check that found nothing, so that checking costs less and less
@@ -84,6 +87,10 @@ class Trial:
     def _is_open(self) -> bool:
         """Whether there is no gain yet and no decision: then every call is checked, and soon there is one."""
         return self.calls <= NOISY and not self.patient and bool(self.pairs) and self.gain() < SLOWER
+
+    def _is_costly(self) -> bool:
+        """Whether checking has taken so long that the few calls that were checked must be enough for now."""
+        return not self.patient and self.checked >= ENOUGH and self.spent > COSTLY
 
     def decline(self, reason: str, lasting: bool = True) -> None:
         """Counts a call that ran as written, and why; a change that almost never gets its call is taken back."""
@@ -116,6 +123,7 @@ class Trial:
             self.unverified = self.unverified or self.served()
             self.stop(f"its result differed from the original's ({verdict.reason}); the original's was used")
             return
+        self.spent += variant_seconds if self.pairs else 0.0  # the first one pays for warming up
         self.pairs.append((original_seconds, variant_seconds))
         if len(self.pairs) > KEPT:
             del self.pairs[1 : KEPT // 2]
@@ -127,7 +135,8 @@ class Trial:
 
         If they do not for long, there was none either.
         """
-        if len(self.pairs) < FIRST - 2 or self.gain() >= SLOWER:
+        least = ENOUGH if self._is_costly() else FIRST - 2
+        if len(self.pairs) < least or self.gain() >= SLOWER:
             return False
         return (
             self.gain() < HOPELESS
@@ -147,7 +156,7 @@ class Trial:
         """Counts from 0 again, in a forked process: its own first calls are all checked."""
         self.in_part = 0
         self.calls = self.checked = self.mismatches = self.failures = self.unverified = self._due = self._futile = 0
-        self.declined, self.pairs = Counter(), []
+        self.declined, self.pairs, self.spent, self.seconds = Counter(), [], 0.0, 0.0
 
     def gain(self) -> float:
         """Median of original time over variant time; the first call, which pays for warming up, does not count."""

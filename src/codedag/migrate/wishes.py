@@ -103,9 +103,6 @@ def _of_plan(plan: Plan) -> Wishes:
             continue
         contexts = [place[op].context for op in move.ops if op in place] or [move.chain[0]]
         for context in contexts:
-            placed = wanted.get((move.chain[0], context))
-            if placed is not None and placed.variant.endswith(f"-> {move.variant}"):
-                continue  # the placement says the same, and by its whole name
             wanted[move.chain[0], context] = Wish(move.chain[0], context, _unit(place, move.ops), move.variant)
     return Wishes(tuple(wanted.values()), tuple(notes))
 

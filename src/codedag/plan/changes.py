@@ -1,4 +1,4 @@
-"""What a plan changes in the source: one move for each place where another variant than the original runs."""
+"""What a plan changes at places of the source: operators, which have no function that could be replaced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ARROW = " -> "  # between the function and what stands in for it, in the name of
 
 
 def moves_of(problem: Problem, places: Sequence[int]) -> list[Move]:
-    """The moves by which `codedag run --plan` brings the chosen variants to their places, in the order of the source.
+    """The moves by which `codedag run --plan` brings the variants of operators to their places, in the source's order.
 
     A place whose operations (one for each shape of its inputs) are given different variants is left as it is.
     """
@@ -20,7 +20,7 @@ def moves_of(problem: Problem, places: Sequence[int]) -> list[Move]:
     columns = problem.graph.op_columns
     chosen: dict[tuple[str, int], list[tuple[int, str]]] = {}
     for row, pu in enumerate(places):
-        if columns.site[row] >= 0:
+        if columns.site[row] >= 0 and columns.kind[row] == "operator":
             key = (columns.file[row], columns.site[row])
             chosen.setdefault(key, []).append((row, problem.variant_of(row, pu)))
     found = []

@@ -117,6 +117,14 @@ def _all_on(context: Context, name: str, pu: int) -> Candidate:
     return context.judged(name, (array("i", [pu]) * n).tobytes(), array("i", range(n)).tobytes())
 
 
+def fastest_each(context: Context) -> Iterator[Candidate]:
+    """Every op on the PU that runs it fastest, whatever the copies: what a table of affinities alone would say."""
+    k, costs = context.problem.k, context.costs
+    rows = (costs[at : at + k] for at in range(0, len(costs), k))
+    place = array("i", (min(range(k), key=row.__getitem__) for row in rows))
+    yield context.judged("fastest each", place.tobytes(), context.order(MEAN, 1.0))
+
+
 HEFT = tuple(Recipe(f"heft {word}", rank) for word, rank in (("mean", MEAN), ("least", LEAST), ("most", MOST)))
 # Published schedulers let all copies run at once; their plans are replayed with turns like all others.
 REPLAYED = tuple(
@@ -240,6 +248,7 @@ STRATEGIES: tuple[Rule, ...] = (
     Rule(_recipes(HEFT[:1], REPLAYED[:1], _some(0, 1, 23)), ANY),
     Rule(_recipes(REPLAYED[7:8], _some(2, 13, 18, 29)), LARGE),
     Rule(cpop, MIDDLE),
+    Rule(fastest_each, MIDDLE),
     Rule(_recipes(HEFT[1:], REPLAYED[1:7], REPLAYED[8:], PEFT, PRICES[3:13], _some(14, 15)), MIDDLE),
     Rule(_recipes(_some(16, 17), PRICES[19:23], PRICES[24:29], PRICES[30:]), SMALL),
 )

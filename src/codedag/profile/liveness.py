@@ -38,6 +38,29 @@ def peak_of(graph: Graph, scratch: Mapping[int, int], views: Collection[int] = (
     return best
 
 
+def training_peak(graph: Graph, views: Collection[int] = ()) -> int:
+    """The most bytes of results and gradients alive in one step that goes forward and then back through every op.
+
+    Going back reads what going forward made, so every result lives until its own op is gone back through. The gradient
+    of a result is there from the first of its readers that is gone back through; a view has no memory of its own, but
+    its gradient has.
+    """
+    ops = [op for op in map(graph.op, graph.topological()) if op.kind != "region"]
+    place = {op.id: at for at, op in enumerate(ops)}
+    size = [op.out_nbytes // op.count for op in ops]
+    own = [0 if op.id in views else size[at] for at, op in enumerate(ops)]
+    alive = best = sum(own)
+    held = [False] * len(ops)
+    for at in range(len(ops) - 1, -1, -1):
+        sources = [place[e.src] for e in graph.edges_to(ops[at].id) if e.kind == "flow" and e.src in place]
+        for one in {at, *sources}:
+            alive += 0 if held[one] else size[one]
+            held[one] = True
+        best = max(best, alive)
+        alive -= own[at] + size[at]
+    return best
+
+
 def _last_readers(graph: Graph, ops: Sequence[Op], views: Collection[int]) -> list[int]:
     """For each op the place of the last op that reads its memory; its own if there is none."""
     place = {op.id: at for at, op in enumerate(ops)}

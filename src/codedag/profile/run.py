@@ -11,12 +11,14 @@ from codedag.devices.families import FAMILIES, family_of
 from codedag.devices.inventory import inventory
 from codedag.ir import CodedagError, CostTable, Machine, No, Op, RunDirectory, load, save
 from codedag.profile.figures import ENOUGH
-from codedag.profile.liveness import Peak, peak_of
+from codedag.profile.liveness import Peak, peak_of, training_peak
 from codedag.profile.profiler import Contest, Profiler, Told
 from codedag.profile.sample import Sample, Samples
 from codedag.profile.store import Store
-from codedag.profile.table import Tabulator, typical_seconds
+from codedag.profile.table import Tabulator, calls_of
 from codedag.profile.variants import pus_of_registry
+
+ROOF = 1.05  # of the peaks, which are measured too
 
 
 class CannotProfile(CodedagError):  # noqa: N818 - reads as what happened
@@ -50,6 +52,7 @@ class Profiled:
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
     known: int = 0  # cells that an earlier command had settled
+    training_nbytes: int = 0  # of a step that goes forward and back through everything
 
 
 def profile(path: str | Path, settings: Settings, told: Told = lambda done, at: None) -> Profiled:
@@ -82,14 +85,14 @@ def _profiled(
     profiler.run(contests.values(), told)
     save(machine, run.path / "machine.json")
     traced = run.costs if run.has("costs") else None
-    typical = typical_seconds(run.graph, run.events) if run.has("events") else {}
-    tabulator = Tabulator(run.graph, samples, contests, machine, pus, settings.allowed, traced, typical)
+    calls = calls_of(run.graph, run.events) if run.has("events") else {}
+    tabulator = Tabulator(run.graph, samples, contests, machine, pus, settings.allowed, traced, calls)
     costs = tabulator.table()
     save(costs, run.path / "costs.json")
     scratch = {row.op: row.scratch_nbytes for row in costs.rows if row.pu == "cpu"}
     views = {row.op for row in costs.rows if row.roofline and row.pu == "cpu" and row.roofline.moved_nbytes == 0}
     cells = sum(len(contest.cells) for contest in contests.values())
-    notes = _notes(contests.values(), machine, pus)
+    notes = [*_notes(contests.values(), machine, pus), *_above_roof(costs)]
     if profiler.interrupted:
         notes.insert(0, "interrupted: what was measured so far is kept")
     return Profiled(
@@ -102,6 +105,7 @@ def _profiled(
         notes,
         profiler.interrupted,
         known,
+        training_peak(run.graph, views),
     )
 
 
@@ -157,13 +161,20 @@ def _done(contests: Collection[Contest]) -> int:
 
 def _notes(contests: Collection[Contest], machine: Machine, pus: frozenset[str]) -> list[str]:
     late = sum(not cell.done for contest in contests for cell in contest.cells.values())
-    idle = sorted(pu.name for pu in machine.pus if pu.name not in pus)
+    idle = sorted(pu.name for pu in machine.pus if pu.name not in pus | pus_of_registry())
     notes = _disturbances(contests)
     if late:
         notes.append(f"{late} cells were not reached within the budget: run the command again to go on")
     if idle:
         notes.append(f"no substitution is registered for {', '.join(idle)}: nothing was measured there")
     return notes
+
+
+def _above_roof(costs: CostTable) -> list[str]:
+    """A note if something was faster than the peaks allow: then the peaks were measured on a busier machine."""
+    above = [row for row in costs.rows if row.roofline and row.roofline.share_of_peak > ROOF]
+    share = max((row.roofline.share_of_peak for row in above if row.roofline), default=0.0)
+    return [f"{len(above)} rows are above the measured peaks, by up to {share - 1:.0%}"] if above else []
 
 
 def _disturbances(contests: Collection[Contest]) -> list[str]:

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from codedag.backends.registry import Equivalence
-from codedag.ir import Alternative, CostRow, CostTable, Graph, Machine, No, Op
+from codedag.ir import Alternative, CostRow, CostTable, Graph, Machine, No, Op, Pu
 from codedag.ir.costs import Measured
 from codedag.ir.events import Events
 from codedag.profile.figures import Figures, are_tied
@@ -24,6 +24,10 @@ from codedag.profile.store import Cell
 from codedag.profile.variants import FRESH, ORIGINAL, REUSED, Variant
 
 FEW = 5  # calls of which the middle one means something
+CLEARLY = 1.1  # times the seconds of a call measured alone
+HELD_UP = 1.5  # times the fastest call: what is beyond is the machine's, not the program's
+SLOWEST_BYTE = 1e-9  # seconds; a page of 4 KB that is new takes 0.5 to 1 us here
+LEAST_SECONDS = 5e-6  # below, what the recorder itself takes is not small
 NOT_REACHED = "it was not measured within the budget; run `codedag profile` again to go on"
 
 
@@ -38,7 +42,7 @@ class Tabulator:
     pus: Collection[str]
     allowed: Collection[Equivalence] = (Equivalence.EXACT,)
     traced: CostTable | None = None
-    typical: Mapping[int, float] = field(default_factory=dict)  # seconds of ops without calls that were held up
+    calls: Mapping[int, Calls] = field(default_factory=dict)  # of the traced run, where all of an op were kept
 
     def table(self) -> CostTable:
         """The cost table: every operation has a row for the program as written."""
@@ -111,7 +115,7 @@ class Tabulator:
         known = old is not None and old.source in (UNSET, "traced")
         return CostRow(
             op=op.id, pu="cpu", variant=ORIGINAL, status="ok", reason=reason, source="traced",
-            seconds=self.typical.get(op.id, op.self_seconds),
+            seconds=self.calls[op.id].middle * op.count if op.id in self.calls else op.self_seconds,
             low=old.low if old is not None and known else None, high=old.high if old is not None and known else None,
             scratch_nbytes=op.peak_nbytes,
         )  # fmt: skip
@@ -125,16 +129,38 @@ class Tabulator:
 
     def _facts(self, op: Op, variant: Variant, cell: Cell) -> dict[str, Any]:
         """The measured fields that rows and alternatives share; seconds are sums over the calls of the op."""
-        figures = cell.batches.figures()
+        figures, more = cell.batches.figures(), self._more(op)
         moved = int(cell.facts.get("moved_nbytes", 0))
         work, peak = float(cell.facts.get("work_flop", 1.0)), int(cell.facts.get("peak_nbytes", 0))
-        pu = self.machine.pu(variant.pu)
+        pu = self._with_peaks(variant.pu)
         return {
-            "seconds": figures.median * op.count, "low": figures.low * op.count, "high": figures.high * op.count,
+            "seconds": (figures.median + more) * op.count, "low": (figures.low + more) * op.count,
+            "high": (figures.high + more) * op.count,
             "scratch_nbytes": max(0, peak - int(cell.facts.get("out_nbytes", 0))), "source": "measured",
             "equivalence": variant.equivalence.value, "buffers": variant.buffers, "per_call": _measured(figures, peak),
             "roofline": roofline_of(pu, figures.median, work, moved) or UNSET,
         }  # fmt: skip
+
+    def _with_peaks(self, name: str) -> Pu | None:
+        """The PU, or the processor itself for a library on it whose own peaks were not measured."""
+        pu, cpu = self.machine.pu(name), self.machine.pu("cpu")
+        alike = pu is not None and cpu is not None and pu.resource == cpu.resource
+        return cpu if alike and not isinstance(pu.flop_per_second if pu else None, float) else pu
+
+    def _more(self, op: Op) -> float:
+        """What the middle call in the program took beyond the original measured alone.
+
+        Inputs that come from memory and not from a cache, pages that a fresh result needs: they belong to the place of
+        the call, so each variant pays for them.
+        """
+        sample, calls = self.samples.of(op), self.calls.get(op.id)
+        cell = None if calls is None or isinstance(sample, No) else self.contests[sample.key].cells.get(Variant("cpu"))
+        if calls is None or cell is None or cell.status != "ok":
+            return 0.0
+        alone = cell.batches.figures().median
+        there = min(calls.middle, calls.fastest * HELD_UP)
+        most = int(cell.facts.get("moved_nbytes", 0)) * SLOWEST_BYTE
+        return min(there - alone, most) if there > max(alone * CLEARLY, LEAST_SECONDS) else 0.0
 
     def _of_several_shapes(self, op: Op, best: Variant, row: CostRow) -> CostRow:
         """The row of an op that sums up calls of many shapes: as its mean size is predicted from those captured."""
@@ -159,19 +185,28 @@ class Tabulator:
         )  # fmt: skip
 
 
-def typical_seconds(graph: Graph, events: Events) -> dict[int, float]:
-    """The seconds of ops by their middle call, where every call was kept, all had one shape and called nothing else.
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What single calls of an op took in the traced run: the fastest, and the one in the middle."""
+
+    fastest: float
+    middle: float
+
+
+def calls_of(graph: Graph, events: Events) -> dict[int, Calls]:
+    """The calls of ops of which every one was kept, where all had one shape and called nothing else.
 
     A busy machine holds up some calls for milliseconds; the sum over all of them would be that of the machine.
     """
-    calls: defaultdict[int, list[float]] = defaultdict(list)
+    kept: defaultdict[int, list[float]] = defaultdict(list)
     for call in events.calls:
-        calls[call.op].append(call.end - call.start)
+        kept[call.op].append(call.end - call.start)
     found = {}
     for op in graph.ops:
-        whole = len(calls[op.id]) == op.count >= FEW and "*" not in op.in_sig
+        whole = len(kept[op.id]) == op.count >= FEW and "*" not in op.in_sig
         if whole and op.total_seconds <= op.self_seconds * 1.001:
-            found[op.id] = min(op.self_seconds, median(calls[op.id]) * op.count)
+            middle = min(median(kept[op.id]), op.self_seconds / op.count)
+            found[op.id] = Calls(min(kept[op.id]), middle)
     return found
 
 

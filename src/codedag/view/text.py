@@ -162,13 +162,27 @@ def _lines_of(move: Move) -> str:
     return f"{move.file}:{move.line}" + (f"-{move.end_line}" if move.end_line > move.line else "")
 
 
+def _interval(middle: float, low: float | None, high: float | None) -> str:
+    """A gain with its bounds, if there are any."""
+    return f"{middle:.2f}x" + ("" if low is None or high is None else f" [{low:.2f} .. {high:.2f}]")
+
+
+def _gains(found: Report) -> list[str]:
+    if found.void:
+        return [f"the gain cannot be told: {found.void}"]
+    words = []
+    if found.gain is not None:
+        whole = "" if found.optimised_seconds is None else f" over {found.optimised_seconds:.1f} s"
+        words.append(f"{_interval(found.gain, found.gain_low, found.gain_high)}{whole}")
+    if found.steady_gain is not None:
+        words.append(f"{_interval(found.steady_gain, found.steady_low, found.steady_high)} in the steady state")
+    return [f"estimated gain {', '.join(words)}"] if words else []
+
+
 def report(found: Report) -> list[str]:
     """The whole report, a line per fact."""
-    lines = []
-    if found.gain is not None:
-        interval = f"[{found.gain_low:.2f} .. {found.gain_high:.2f}]"
-        lines.append(f"estimated gain {found.gain:.2f}x {interval} over {found.optimised_seconds:.1f} s")
-    word = "identical" if found.verdict.identical else "DIFFERENT"
+    lines = _gains(found)
+    word = "identical" if found.verdict.identical else "DIFFERENT" if found.verdict.mismatches else "within tolerance"
     lines.append(
         f"results {word}: {found.verdict.checked} checked, {found.verdict.mismatches} differed; {found.verdict.how}"
     )

@@ -83,3 +83,84 @@ def test_sums_over_arrays_smaller_than_the_window(shape, mode):
         for axis in range(values.ndim):
             expected = ndimage.correlate1d(values, weights, axis, mode=mode, cval=1.5)
             assert np.array_equal(correlated(values, weights, axis, mode, 1.5), expected)
+
+
+def refused(kernel, *arguments):
+    with pytest.raises(ValueError, match=r"fit together|leaves the image|moves for each|floats of"):
+        kernel(*arguments)
+
+
+def test_gradients_need_images_and_borders_that_fit():
+    image, target = np.zeros((5, 6)), np.zeros((5, 6))
+    up, side = np.array([0, *range(5), 4], np.int32), np.array([0, *range(6), 5], np.int32)
+    assert _pixels.slope(image, target, "d", 5, 6, 0, 2.0, up, side, 0.0)
+    refused(_pixels.slope, image, target, "d", 6, 6, 0, 2.0, up, side, 0.0)
+    refused(_pixels.slope, image, target, "f", 5, 6, 0, 2.0, up, side, 0.0)
+    refused(_pixels.slope, image, target, "d", 5, 6, 2, 2.0, up, side, 0.0)
+    refused(_pixels.slope, image, target, "d", 5, 6, 0, 2.0, up + np.int32(9), side, 0.0)
+    refused(_pixels.slope, image, target, "d", 5, 6, 0, 2.0, side, up, 0.0)
+
+
+def test_shrinking_needs_tables_that_fit():
+    image, target, table = np.zeros((6, 8)), np.empty((3, 4)), np.arange(256.0)
+    rows, columns = (np.ascontiguousarray(zoomed(n, n // 2, 1, "reflect", True)[0]) for n in (6, 8))
+    weights, none, nowhere = np.full((3, 2), 0.5), np.empty(0), np.empty(0, np.int32)
+    aside = np.full((2, 4), 0.5)
+    tables = [rows, columns, weights, aside, table, none, nowhere, none, nowhere]
+    sizes = ("d", 6, 8, 1, 3, 4)
+    _pixels.shrink(image, target, *tables, *sizes)
+    refused(_pixels.shrink, image, target, *tables, "d", 6, 8, 1, 4, 4)
+    refused(_pixels.shrink, image, target, *tables, "B", 6, 8, 1, 3, 4)
+    for at, wrong in ((0, rows + np.int32(9)), (1, columns[:2]), (5, np.ones(3)), (8, rows)):
+        refused(_pixels.shrink, image, target, *tables[:at], wrong, *tables[at + 1 :], *sizes)
+
+
+def test_convolutions_need_places_within_the_image():
+    image, target, window = np.zeros((6, 8)), np.empty((4, 6)), np.ones((3, 3))
+    up, side = np.arange(6, dtype=np.int32), np.arange(8, dtype=np.int32)
+    sizes = (6, 8, 3, 3, 4, 6, 0.0)
+    _pixels.convolve(image, target, window, up, side, "d", *sizes)
+    refused(_pixels.convolve, image, target, window, up, side, "f", *sizes)
+    refused(_pixels.convolve, image, target, window, up + np.int32(1), side, "d", *sizes)
+    refused(_pixels.convolve, image, target, window[:2], up, side, "d", *sizes)
+
+
+def test_pixels_are_exchanged_within_the_image_only():
+    image, moves = small(6, 6), np.zeros((5, 1, 2), np.int64)
+    _pixels.glass(image, 6, 6, 1, 1, moves, 1, 0)
+    refused(_pixels.glass, image, 6, 6, 1, 1, moves + 1, 1, 0)
+    refused(_pixels.glass, image, 6, 7, 1, 1, moves, 1, 0)
+    refused(_pixels.glass, image, 6, 6, 1, 1, moves, 3, 0)
+    refused(_pixels.glass, image, 6, 6, 1, 0, moves, 1, 0)
+
+
+def test_clusters_need_centres_within_the_image():
+    labels, distances = np.full((4, 5), -1, np.int32), np.full((4, 5), np.inf)
+    _pixels.clusters(np.zeros((4, 5, 1)), np.array([[2, 3]]), labels, distances, 4, 5, 1, 2, 10.0, 1)
+    assert labels.max() == 0
+    refused(_pixels.clusters, np.zeros((4, 5, 1)), np.array([[5, 3]]), labels, distances, 4, 5, 1, 2, 10.0, 1)
+    refused(_pixels.clusters, np.zeros((4, 5, 1)), np.array([[2, 3]]), labels, distances, 4, 5, 3, 2, 10.0, 1)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_one_odd_float_is_found_wherever_it_is(dtype):
+    values = np.full(9001, np.finfo(dtype).max, dtype)
+    assert _pixels.finite(values, values.itemsize)
+    for place in (0, 1, 4095, 4096, 9000):
+        for odd in (np.nan, np.inf, -np.inf):
+            changed = values.copy()
+            changed[place] = odd
+            assert not _pixels.finite(changed, changed.itemsize)
+    refused(_pixels.finite, values, 3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_extent_of_floats(dtype):
+    for size in (1, 5, 16, 33, 1000):
+        values = (np.random.default_rng(size).standard_normal(size) * 100).astype(dtype)
+        signed = int(np.signbit(values).any())
+        assert _pixels.extent(values, values.itemsize) == (float(values.min()), float(values.max()), signed)
+        values[size // 2] = np.nan
+        assert _pixels.extent(values, values.itemsize) is None
+    assert _pixels.extent(np.empty(0, dtype), np.dtype(dtype).itemsize) is None
+    refused(_pixels.extent, values, 2)

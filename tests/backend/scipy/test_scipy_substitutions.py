@@ -135,3 +135,19 @@ def test_windows_are_copies():
     assert "by name" in reason("scipy.signal.get_window", ("kaiser", 8.6), 64)
     assert "length" in reason("scipy.signal.get_window", "hann", 64.0)
     assert "length" in reason("scipy.signal.get_window", "hann", True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_convolution_keeps_the_order_of_sums_for_windows_of_any_width(dtype):
+    image = np.random.default_rng(0).standard_normal((50, 61)).astype(dtype)
+    for rows, columns in ((1, 1), (2, 3), (3, 4), (5, 5), (7, 6), (1, 8), (4, 13)):
+        window = np.random.default_rng(columns).standard_normal((rows, columns)).astype(dtype)
+        for mode in ("full", "same", "valid"):
+            for boundary in ("fill", "symm", "wrap"):
+                check("scipy.signal.convolve2d", image, window, mode, boundary)
+        check("scipy.signal.convolve2d", image, window, "same", "fill", 2.5)
+    odd = image.copy()
+    odd[3, 4] = np.inf
+    check("scipy.signal.convolve2d", odd, window)  # the original runs
+    assert "smaller" in reason("scipy.signal.convolve2d", image, image)
+    assert "whole numbers" in reason("scipy.signal.convolve2d", image.astype(int), window.astype(int))

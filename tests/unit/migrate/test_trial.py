@@ -113,3 +113,30 @@ def test_what_is_much_slower_is_no_matter_of_noise():
     for number in range(FIRST):
         trial.record(0.002, 0.02 if number % 3 else 0.001, Yes)
     assert not trial.active
+
+
+def test_calls_that_take_seconds_are_checked_three_times_and_then_by_samples():
+    trial = Trial("x")
+    checked = 0
+    for _ in range(20):
+        if trial.due():
+            checked += 1
+            trial.record(16.0, 4.0, Yes)
+    assert trial.active
+    assert 3 <= checked <= 6  # samples may come soon
+
+
+def test_long_calls_that_gain_nothing_are_taken_back_at_the_third():
+    trial = Trial("x")
+    for number in range(3):
+        assert trial.active, number
+        trial.record(2.0, 2.5, Yes)
+    assert not trial.active
+    assert trial.reason.startswith("not faster here")
+
+
+def test_short_calls_that_gain_nothing_yet_are_not():
+    trial = Trial("x")
+    for _ in range(5):
+        trial.record(0.0020, 0.0025, Yes)
+    assert trial.active

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from codedag.ir import CostRow, CostTable, Edge, Graph, Link, Machine, Op, Pu
 from codedag.plan.chain import recompute, switches
 from codedag.plan.classes import classes
+from codedag.plan.decide import make_plan
 from codedag.plan.kway import Weighted, cut, grow, refine
 from codedag.plan.pareto import Front, pareto, select
 from codedag.plan.segments import segments
@@ -144,3 +146,16 @@ def test_the_page_about_planning_runs():
     assert blocks
     for block in blocks:
         exec(block, {})
+
+
+def test_each_op_on_its_fastest_unit_is_among_what_is_compared():
+    costs = {(0, "cpu"): 1.0, (0, "x"): 3.0, (1, "cpu"): 3.0, (1, "x"): 1.0}
+    rows = [CostRow(op=op, pu=pu, variant="original", seconds=cost, status="ok") for (op, pu), cost in costs.items()]
+    links = [Link(src=a, dst=b, latency_seconds=5.0, bytes_per_second=1e9) for a, b in (("cpu", "x"), ("x", "cpu"))]
+    pus = [Pu(name=name, memory_nbytes=1 << 30, launch_seconds=0.0, simulated=True) for name in ("cpu", "x")]
+    ops = [Op(number, "f", "call", "a.py", 1, "f", 1, 1.0, 1.0, 8) for number in range(2)]
+    graph = Graph.build(ops, [Edge(0, 1, "flow", 8)])
+    plan = make_plan(graph, CostTable(pus=["cpu", "x"], rows=rows), Machine(pus=pus, links=links), budget=0.0)
+    found = {one.name: one.makespan_seconds for one in plan.strategies}
+    assert found["fastest each"] == pytest.approx(7.0)  # 1 + 5 for the copy + 1: ignoring it does not pay
+    assert plan.makespan_seconds == pytest.approx(4.0)

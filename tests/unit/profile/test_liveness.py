@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import tracemalloc
 
 import numpy as np
 
 from codedag.ir import Edge, Graph, Op
-from codedag.profile.liveness import peak_of
+from codedag.profile.liveness import peak_of, training_peak
 
 
 def op(number, nbytes, kind="call", count=1):
@@ -62,3 +63,29 @@ def test_it_is_what_the_allocator_sees():
     edges = [flow(0, 1, size), flow(1, 2, size), flow(2, 3, size), flow(3, 4, size), flow(0, 4, size)]
     graph = Graph.build([op(0, size), op(1, size), op(2, size), op(3, size), op(4, size)], edges)
     assert abs(peak_of(graph, {}, views={3}).nbytes / seen - 1) < 0.05
+
+
+def test_training_keeps_results_until_their_op_is_gone_back_through():
+    chain = Graph.build([op(0, 100), op(1, 10), op(2, 1)], [flow(0, 1), flow(1, 2)])
+    # back through 2: all results (111), gradients of 2 (1) and 1 (10); then through 1: 110 + gradients 10 + 100
+    assert training_peak(chain) == 220
+    assert training_peak(chain, views={1}) == 210
+    assert training_peak(Graph.build([])) == 0
+
+
+def test_training_peaks_equal_those_of_sets_that_are_kept_by_hand(seed):
+    for case in range(200):
+        rng = random.Random(f"{seed} {case}")
+        count = rng.randint(1, 9)
+        ops = [op(number, rng.randint(0, 50)) for number in range(count)]
+        pairs = {(a, b) for b in range(count) for a in range(b) if rng.random() < 0.4}
+        graph = Graph.build(ops, [flow(a, b) for a, b in sorted(pairs)])
+        size = {each.id: each.out_nbytes for each in ops}
+        order = list(graph.topological())
+        results, gradients, peaks = set(order), set(), [sum(size.values())]
+        for one in reversed(order):
+            gradients |= {one, *(a for a, b in pairs if b == one)}
+            peaks.append(sum(size[each] for each in results) + sum(size[each] for each in gradients))
+            results.discard(one)
+            gradients.discard(one)
+        assert training_peak(graph) == max(peaks), case

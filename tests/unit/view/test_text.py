@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codedag.ir import Graph, Op
+from codedag.ir import Graph, Op, Proof, Report
 from codedag.view import text
 
 
@@ -81,3 +81,19 @@ def test_there_is_a_column_of_peaks_only_if_one_was_measured():
     table = [text.HEADINGS, text.HotOp("f", "1", "1 s", "1%", "8 B", "5.0 kB", "a.py:1")]
     assert text.has_peaks(table)
     assert not text.has_peaks([text.HEADINGS])
+
+
+@pytest.mark.parametrize(
+    ("facts", "line"),
+    [
+        ({"gain": 2.0, "gain_low": 1.5, "gain_high": 2.5, "optimised_seconds": 3.0}, "2.00x [1.50 .. 2.50] over 3.0 s"),
+        ({"gain": 2.0}, "estimated gain 2.00x"),
+        ({"steady_gain": 4.0, "steady_low": 3.0, "steady_high": 5.0}, "gain 4.00x [3.00 .. 5.00] in the steady state"),
+        ({"gain": 2.0, "void": "the machine was busy"}, "the gain cannot be told: the machine was busy"),
+    ],
+)
+def test_the_gain_is_told_as_far_as_it_is_known(facts, line):
+    proof = Proof(identical=False, checked=3, mismatches=0, how="x")
+    first, second = text.report(Report(verdict=proof, **facts))
+    assert line in first
+    assert second.startswith("results within tolerance: 3 checked")

@@ -82,7 +82,7 @@ function openFold(key) {
   LOOK.chosen = null;
   for (const old of LOOK.open.slice()) {
     if (shownNow().boxes.length <= MOST_SHOWN) break;
-    if (!`${key}/`.startsWith(`${old}/`)) LOOK.open = LOOK.open.filter((one) => one !== old);
+    if (!`${key}/`.startsWith(`${old}/`)) closeFold(old);
   }
 }
 
@@ -182,7 +182,9 @@ function foldPlace(view, key) {
 
 // What was clicked stays where it is on the screen, whatever moves around it; what is too large then is made smaller.
 function keepPlace(key, change) {
-  const before = foldPlace(VIEW.view, key), [x, y] = [before.x * LOOK.zoom + LOOK.x, before.y * LOOK.zoom + LOOK.y];
+  const before = foldPlace(VIEW.view, key);
+  if (!before) { change(); LOOK.zoom = 0; return; }
+  const [x, y] = [before.x * LOOK.zoom + LOOK.x, before.y * LOOK.zoom + LOOK.y];
   change();
   const picture = shownNow(), layout = placedNow();
   const after = foldPlace({ frames: layout.frames, boxes: picture.boxes.map((box, at) => ({ key: box.key, at: layout.boxes[at] })) }, key);

@@ -7,12 +7,15 @@ function verdictCard(report) {
   if (!report.changes.length) return card("w4", "Gain", el("div.big", null, "nothing changed"),
     el("p", null, report.declined.length ? "What was considered, and why it was left as it is, is on the page “Migration log”."
       : "No operation with a proven faster variant was seen."));
+  if (report.void) return card("w4", "Gain", el("div.big", null, "cannot be told"), el("p", null, `${report.void}. `, code("codedag compare"), " measures it."));
+  const steady = report.steady_gain === null || report.steady_gain === undefined ? null
+    : el("p", null, `${timesText(report.steady_gain)} in the steady state, between ${timesText(report.steady_low)} and ${timesText(report.steady_high)}: once the changes are made, without observing and checking`);
   if (report.gain_low <= 1 && report.gain_high >= 1) return card("w4", "Gain", el("div.big", null, timesText(report.gain)),
-    el("p", null, `no clear difference: between ${timesText(report.gain_low)} and ${timesText(report.gain_high)} over the whole run`));
+    el("p", null, `no clear difference: between ${timesText(report.gain_low)} and ${timesText(report.gain_high)} over the whole run`), steady);
   const faster = report.gain >= 1;
   return card("w4", "Gain", el(`div.big.${faster ? "good" : "bad"}`, null, timesText(report.gain)),
     el("p", null, `${faster ? "faster" : "slower"} over the whole run, between ${timesText(report.gain_low)} and ${timesText(report.gain_high)}`),
-    el("p.soft.small", null, "An estimate: the time of the calls as written, measured side by side with the new ones, is set against the time of this run. ",
+    steady, el("p.soft.small", null, "An estimate: the time of the calls as written, measured side by side with the new ones, is set against the time of this run. ",
       code("codedag compare"), " measures both programs."));
 }
 
@@ -21,8 +24,8 @@ function equalityCard(report) {
   const proof = report.verdict;
   if (!proof.checked) return card("w4", "Are the results the same?", el("div.big", null, "unchanged"), el("p", null, proof.how));
   return card("w4", "Are the results the same?",
-    el(`div.big.${proof.identical ? "good" : "bad"}`, null, proof.identical ? "identical" : `${proof.mismatches} differed`),
-    el("p", null, `${numberText(proof.checked - proof.mismatches)} of ${numberText(proof.checked)} checked calls bit-equal`),
+    el(`div.big.${proof.identical ? "good" : proof.mismatches ? "bad" : "warn"}`, null, proof.identical ? "identical" : proof.mismatches ? `${proof.mismatches} differed` : "within tolerance"),
+    el("p", null, `${numberText(proof.checked - proof.mismatches)} of ${numberText(proof.checked)} checked calls ${proof.identical || proof.mismatches ? "bit-equal" : "within what was allowed"}`),
     proof.unverified ? el("p.notice.bad", null, `${many(proof.unverified, "result")} had been used unchecked before the first difference was found.`) : null,
     report.workers ? el("p.soft.small", null, `Checks of ${many(report.workers, "worker process", "worker processes")} are among them.`) : null,
     el("p.soft.small", null, proof.how));

@@ -1,0 +1,213 @@
+"""Calls whose arguments come again, epoch after epoch: the result is kept, and found by the contents of the arguments.
+
+A prefix (remember.py) is followed through the source from the file on.  Where that ends (a value is unpacked, goes
+through a method, or was read by something unknown), a slow call that is known to be pure may still be given the same
+array each time round.  It is found by some of its elements, and taken only if all of its bytes are those of the copy
+that was kept.  As long as no argument has come twice, next to nothing is done.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from sys import _getframe
+from typing import Any
+
+from codedag.backends.known import Effect, Known, known_call
+from codedag.backends.same import same
+from codedag.ir.verdict import No
+from codedag.migrate.caller import Caller
+from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.memory import Memory
+from codedag.migrate.remember import _is_plain, _told_apart, copied, size_of
+from codedag.migrate.stands import behind
+from codedag.migrate.substitute import Substitute
+from codedag.migrate.trial import Trial
+
+SHOWN = 64  # elements of an array by which it is found
+HOPEFUL = 2000  # calls without one that came again, after which none is expected
+MARKS = 1 << 20  # arguments that are remembered as seen
+LARGEST = 1 << 26  # bytes of one array
+EARLY_NBYTES = 1 << 28  # what is kept before the first argument came again
+WORTH = 20  # a call that takes so many times longer than copying what it takes and gives is kept from the first on
+COPIED = 4e9  # bytes per second, copied by one thread of a slow machine
+_ABSENT: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a call was given and what it gave."""
+
+    arrays: tuple[Any, ...]
+    value: Any
+
+
+class Recall:
+    """The variant of one call site that recalls what it gave before, and the trial that it is on."""
+
+    def __init__(self, site: Any, trial: Trial, memory: Memory, repeats: Callable[[], bool]) -> None:
+        self.site, self.trial, self.memory, self._repeats = site, trial, memory, repeats
+        self._caller = Caller(site.info)
+        self.inner = getattr(site.variant, "inner", site.variant)
+        self._kept: dict[Any, Kept] = {}
+        self._seen: set[int] = set()
+        self._asked, self._early, self._hopeful = 0, 0, False
+
+    @property
+    def recalls(self) -> bool:
+        """Whether it is still in use."""
+        return self.trial.active
+
+    def inner_is_active(self) -> bool:
+        """Whether a substitute that is in use stands behind it."""
+        substitute = getattr(self.inner, "__self__", None)
+        return type(substitute) is Substitute and substitute.trial.active
+
+    def variants(self) -> dict[int, Callable[..., Any]]:
+        """What the site runs instead."""
+        return {self.site.info.index: self._variant}
+
+    def _variant(self, function: Any, /, *args: Any, **keywords: Any) -> Any:
+        space = _getframe(1).f_globals
+        asked = self.trial.active and not self.memory.paused
+        key = attempt(self._key, function, args, keywords) if asked else None
+        if type(key) is not tuple:
+            return self._run(space, function, args, keywords)
+        started = time.perf_counter()
+        found = attempt(self._recalled, key, args, keywords) if key in self._kept else _ABSENT
+        if found is not _ABSENT and not isinstance(found, Failed):
+            return self._given(found, time.perf_counter() - started, space, function, args, keywords)
+        started = time.perf_counter()
+        value = self._run(space, function, args, keywords)
+        attempt(self._note, key, args, keywords, value, time.perf_counter() - started)
+        return value
+
+    def _run(self, space: dict[str, Any], function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """What the site would run without this: a substitute, or the call as written."""
+        substitute = getattr(self.inner, "__self__", None)
+        if type(substitute) is Substitute:
+            return substitute.called(space, function, args, keywords)
+        return self._caller.in_module(space)(function, args, keywords)
+
+    def _given(
+        self, found: Any, seconds: float, space: dict[str, Any], function: Any, args: tuple[Any, ...],
+        keywords: dict[str, Any],
+    ) -> Any:  # fmt: skip
+        """What was kept; now and then the call runs all the same, and its result is used and compared."""
+        if not self.trial.due():
+            return found
+        started = time.perf_counter()
+        original = self._run(space, function, args, keywords)
+        ended = time.perf_counter()
+        verdict = attempt(same, original, found)
+        self.trial.record(ended - started, seconds, No(verdict.reason) if isinstance(verdict, Failed) else verdict)
+        return original
+
+    # -- finding
+
+    def _key(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """By what a call is found, or None; the reason why it cannot be is counted."""
+        function = behind(function)
+        known = known_call(function, args, keywords)
+        if not isinstance(known, Known) or known.effect is not Effect.PURE or not known.deterministic:
+            self.trial.decline("it is not known to give the same for the same")
+            return None
+        shown = [_shown(value) for value in (*args, *keywords.values())]
+        if any(each is None for each in shown):
+            self.trial.decline("arguments that cannot be compared")
+            return None
+        return (function, len(args), tuple(keywords), *shown)
+
+    def _recalled(self, key: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """A copy of what was kept if all bytes of the arguments are the same, else nothing."""
+        kept = self._kept[key]
+        for array, before in zip(_arrays(args, keywords), kept.arrays, strict=True):
+            if not _equal(array, before):
+                return _ABSENT
+        return copied(kept.value)
+
+    # -- keeping
+
+    def _note(self, key: Any, args: tuple[Any, ...], keywords: dict[str, Any], value: Any, seconds: float) -> None:
+        self._asked += 1
+        mark = hash(key)  # two keys of one hash only raise hope
+        if mark in self._seen:
+            self._hopeful = True
+        elif not self._hopeful and self._asked > HOPEFUL:
+            self.trial.stop(f"none of {HOPEFUL} arguments came again")
+            self._seen.clear()
+            return
+        if len(self._seen) < MARKS:
+            self._seen.add(mark)
+        arrays = _arrays(args, keywords)
+        nbytes = sum(array.nbytes for array in arrays) + size_of(value) + 2048
+        if self._hopeful or self._is_worth_it(nbytes, seconds):
+            self._keep(key, arrays, value, nbytes)
+
+    def _is_worth_it(self, nbytes: int, seconds: float) -> bool:
+        """Whether keeping costs so little that it need not be known yet whether arguments come again."""
+        if seconds * COPIED < WORTH * nbytes or self._early + nbytes > EARLY_NBYTES or not self._repeats():
+            return False
+        self._early += nbytes
+        return True
+
+    def _keep(self, key: Any, arrays: list[Any], value: Any, nbytes: int) -> None:
+        numpy: Any = sys.modules.get("numpy")
+        given = [value] if type(value) is not tuple else list(value)
+        for one in given:
+            if (
+                arrays
+                and isinstance(one, numpy.ndarray)
+                and any(numpy.may_share_memory(one, array) for array in arrays)
+            ):
+                self.trial.stop("its result is a view of an argument")
+                return
+        kept = copied(value)
+        if kept is None or not same(value, kept):
+            self.trial.stop(f"a {type(value).__name__} cannot be kept")
+        elif key not in self._kept and self.memory.takes(nbytes):
+            self._kept[key] = Kept(tuple(array.copy("K") for array in arrays), kept)
+
+
+def _shown(value: Any) -> Any:
+    """What an argument is found by, or None if it cannot be compared."""
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None and type(value) is numpy.ndarray:
+        if (
+            value.dtype.hasobject
+            or value.nbytes > LARGEST
+            or not (value.flags.c_contiguous or value.flags.f_contiguous)
+        ):
+            return None
+        flat = value.ravel("K")
+        some = flat[:: max(1, flat.size // SHOWN)].tobytes()
+        return (value.dtype.str, value.shape, value.strides, value.flags.writeable, value.flags.owndata, some)
+    if _is_plain(value):
+        return _told_apart(value)
+    return ("function", value) if _is_of_numpy(numpy, value) else None
+
+
+def _is_of_numpy(numpy: Any, value: Any) -> bool:
+    """Whether a value is one of numpy's own functions, such as `ref=np.max`."""
+    name = getattr(value, "__name__", None)
+    return numpy is not None and callable(value) and isinstance(name, str) and getattr(numpy, name, None) is value
+
+
+def _arrays(args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is None:
+        return []
+    return [value for value in (*args, *keywords.values()) if type(value) is numpy.ndarray]
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Whether two arrays of one dtype and layout have the same bytes."""
+    numpy: Any = sys.modules["numpy"]
+    left, right = (each.ravel("K").view(numpy.uint8) for each in (left, right))
+    if left.size != right.size:
+        return False
+    if left.size % 8 == 0:
+        left, right = left.view(numpy.uint64), right.view(numpy.uint64)
+    return bool((left == right).all())

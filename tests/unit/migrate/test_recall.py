@@ -1,0 +1,174 @@
+"""Results of slow pure calls that are found again by the contents of their arguments."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("numpy")
+
+import numpy as np
+
+from codedag.instrument.sites import CALL, SiteInfo
+from codedag.migrate import recall as recall_module
+from codedag.migrate.memory import Memory
+from codedag.migrate.recall import Recall
+from codedag.migrate.trial import FIRST, Trial
+
+
+class Site:
+    """A call site without anything behind it."""
+
+    def __init__(self, variant=None):
+        self.info = SiteInfo(0, CALL, "", __file__, 1, 0, 1, 1, "work")
+        self.kind, self.function, self.variant = CALL, None, variant
+
+
+def made(most=1 << 30, repeats=False, variant=None):
+    """A recall on trial, and what its site runs."""
+    recall = Recall(Site(variant), Trial("numpy.sort", first=0), Memory(most), lambda: repeats)
+    return recall, recall.variants()[0]
+
+
+def arrays(count=5, size=1000):
+    rng = np.random.default_rng(1)
+    return [rng.random(size) for _ in range(count)]
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """How often calls really ran."""
+    ran = []
+    plain = Recall._run
+
+    def counted(self, *args):
+        ran.append(args[1])
+        return plain(self, *args)
+
+    monkeypatch.setattr(Recall, "_run", counted)
+    return ran
+
+
+def test_the_third_time_the_result_is_there(runs):
+    recall, call = made()
+    data = arrays()
+    for epoch in range(4):
+        for each in data:
+            assert np.array_equal(call(np.sort, each.copy()), np.sort(each))
+        assert len(runs) == min(epoch + 1, 2) * len(data) or recall.trial.checked
+
+
+def test_what_is_given_can_be_written(runs):
+    _, call = made()
+    data = arrays(1)[0]
+    for _ in range(2):
+        call(np.sort, data)
+    first = call(np.sort, data)
+    first[:] = 0
+    assert np.array_equal(call(np.sort, data), np.sort(data))
+
+
+def test_an_argument_that_was_changed_is_another(runs):
+    _, call = made()
+    data = arrays(1, 100_000)[0]
+    for _ in range(3):
+        call(np.sort, data)
+    data[12_345] = 5.0  # not among the elements by which it is found
+    assert np.array_equal(call(np.sort, data), np.sort(data))
+    data[0] = -1.0
+    assert np.array_equal(call(np.sort, data), np.sort(data))
+
+
+@pytest.mark.parametrize("other", [{"axis": 0}, {"kind": "stable"}])
+def test_other_options_are_another_call(runs, other):
+    _, call = made()
+    data = arrays(1)[0].reshape(10, 100)
+    for _ in range(3):
+        call(np.sort, data)
+    assert np.array_equal(call(np.sort, data, **other), np.sort(data, **other))
+    assert np.array_equal(call(np.sort, data.T), np.sort(data.T))
+    assert np.array_equal(call(np.sort, data.astype(np.float32)), np.sort(data.astype(np.float32)))
+
+
+def test_zeros_of_both_signs_and_nan_are_told_apart(runs):
+    _, call = made()
+    data = np.zeros(8)
+    for _ in range(3):
+        call(np.copysign, np.ones(8), data)
+    assert call(np.copysign, np.ones(8), -data)[0] == -1.0
+
+
+def test_arguments_that_never_come_again_cost_nothing_more(monkeypatch, runs):
+    monkeypatch.setattr(recall_module, "HOPEFUL", 50)
+    recall, call = made()
+    for number in range(60):
+        call(np.sort, np.arange(100.0) + number)
+    assert not recall.trial.active
+    assert not recall._kept
+    assert not recall._seen
+
+
+def test_unknown_and_drawing_functions_run_each_time(runs):
+    recall, call = made()
+    data = arrays(1)[0]
+    seen = []
+
+    def own(array):
+        seen.append(1)
+        return array + len(seen)
+
+    for number in range(4):
+        assert call(own, data)[0] == data[0] + number + 1
+    for _ in range(4):
+        call(np.random.permutation, data)
+    assert not recall._kept
+
+
+def test_a_view_of_an_argument_is_not_kept(runs):
+    recall, call = made()
+    data = arrays(1)[0]
+    for _ in range(3):
+        assert call(np.reshape, data, (10, 100)).base is data
+    assert not recall._kept
+
+
+def test_no_more_than_the_budget_is_kept(runs):
+    recall, call = made(most=30_000)
+    data = arrays(20)
+    for _ in range(3):
+        for each in data:
+            call(np.sort, each)
+    assert 0 < len(recall._kept) < 3
+    assert recall.memory.nbytes <= 30_000
+
+
+def test_a_function_that_is_not_what_it_seems_is_found_out(monkeypatch):
+    recall, call = made()
+    recall.trial.first = FIRST
+    data, count = arrays(1)[0], []
+    plain = Recall._run
+
+    def drifting(self, *args):
+        count.append(1)
+        return plain(self, *args) + len(count)
+
+    monkeypatch.setattr(Recall, "_run", drifting)
+    results = [call(np.sort, data)[0] - np.sort(data)[0] for _ in range(4)]
+    assert [round(each) for each in results] == [1, 2, 3, 4]
+    assert recall.trial.mismatches == 1
+    assert not recall.trial.active
+
+
+def test_calls_that_take_long_are_kept_from_the_first_on(monkeypatch, runs):
+    monkeypatch.setattr(recall_module, "WORTH", 0)
+    recall, call = made(repeats=True)
+    data = arrays(1)[0]
+    assert np.array_equal(call(np.sort, data), call(np.sort, data))
+    assert len(runs) == 1 or recall.trial.checked
+    assert recall.trial.mismatches == 0
+
+
+def test_comparing_is_by_bytes():
+    left, right = np.array([0.0, 1.0]), np.array([-0.0, 1.0])
+    assert not recall_module._equal(left, right)
+    assert recall_module._equal(np.array([np.nan]), np.array([np.nan]))
+    assert recall_module._equal(np.arange(3, dtype=np.uint8), np.arange(3, dtype=np.uint8))
