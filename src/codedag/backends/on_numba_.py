@@ -115,7 +115,7 @@ def _by_rows(loop: Any, one: Array, other: Array, made: Array) -> bool:
     return good and bool(loop(one[whole:].reshape(rest), other, made[whole:].reshape(rest)))
 
 
-RUNTIME = Runtime(PU, NUMBA, _compute, has_threads=False)
+RUNTIME = Runtime(PU, NUMBA, _compute, has_threads=False, home=__name__)
 for _name in ("add", "subtract", "multiply", "divide", "maximum", "minimum"):
     binary(RUNTIME, _name, "fd" if _name == "divide" else "fdliB")
 for _name in ("absolute", "negative", "square"):

@@ -43,7 +43,7 @@ def _compute(name: str, operands: tuple[Array, ...], made: Array) -> None:
     session.run_with_iobinding(bound)
 
 
-RUNTIME = Runtime(PU, ONNX, _compute)
+RUNTIME = Runtime(PU, ONNX, _compute, home=__name__)
 for _name in ("add", "subtract", "multiply", "divide"):
     binary(RUNTIME, _name, "fd" if _name == "divide" else "fdli")
 for _name in ("sqrt", "absolute", "negative", "floor", "ceil", "rint"):

@@ -67,7 +67,7 @@ def _compute(name: str, operands: tuple[Array, ...], made: Array) -> None:
     request.infer()
 
 
-RUNTIME = Runtime(PU, OPENVINO, _compute)
+RUNTIME = Runtime(PU, OPENVINO, _compute, home=__name__)
 for _name in ("add", "subtract", "multiply"):
     binary(RUNTIME, _name, "f")
 # No division: it multiplies by the inverse, which overflows where the quotient does not.

@@ -48,7 +48,7 @@ class _Torch(Runtime):
         return "a forked process cannot use the threads of its parent" if _needs_parent() else ""
 
 
-RUNTIME = _Torch(PU, TORCH, _compute)
+RUNTIME = _Torch(PU, TORCH, _compute, home=__name__)
 for _name in ("add", "subtract", "multiply"):
     binary(RUNTIME, _name, "fdliB" if _name != "multiply" else "fdli")
 for _name in ("divide", "maximum", "minimum"):

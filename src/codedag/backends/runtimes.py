@@ -44,6 +44,7 @@ class Runtime:
     # name of the function, operands, where the result goes; the least and the largest element, if it has found them
     compute: Callable[[str, tuple[Array, ...], Array], tuple[float, float] | None]
     has_threads: bool = True
+    home: str = ""  # the backend file, which must be loaded to have its substitutes
 
     def filled(self, name: str, operands: tuple[Array, ...], made: Array, least: float = 0.0) -> Array:
         """The result, if it is finite and its largest element not below `least`; else the original must run."""
@@ -63,6 +64,7 @@ class Runtime:
     ) -> list[Substitution]:
         """The registered substitutes for a function of numpy and for the operator that does the same to arrays."""
         found = []
+        run.__module__ = self.home
         for source in (f"numpy.{name}", *(f"operator.{each}" for each in (_OPERATORS.get(name),) if each)):
             made = self.offer(source, gives)(run)
             made.guard(guard)

@@ -13,6 +13,7 @@ from codedag.ir import CodedagError, CostTable, Machine, No, Op, RunDirectory, l
 from codedag.profile.figures import ENOUGH
 from codedag.profile.liveness import Peak, peak_of, training_peak
 from codedag.profile.profiler import Contest, Profiler, Told
+from codedag.profile.roofline import SHORT_SECONDS
 from codedag.profile.sample import Sample, Samples
 from codedag.profile.store import Store
 from codedag.profile.table import Tabulator, calls_of
@@ -172,7 +173,8 @@ def _notes(contests: Collection[Contest], machine: Machine, pus: frozenset[str])
 
 def _above_roof(costs: CostTable) -> list[str]:
     """A note if something was faster than the peaks allow: then the peaks were measured on a busier machine."""
-    above = [row for row in costs.rows if row.roofline and row.roofline.share_of_peak > ROOF]
+    long = [row for row in costs.rows if row.roofline and row.per_call and row.per_call.median_seconds > SHORT_SECONDS]
+    above = [row for row in long if row.roofline and row.roofline.share_of_peak > ROOF]
     share = max((row.roofline.share_of_peak for row in above if row.roofline), default=0.0)
     return [f"{len(above)} rows are above the measured peaks, by up to {share - 1:.0%}"] if above else []
 

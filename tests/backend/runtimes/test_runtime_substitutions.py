@@ -171,3 +171,15 @@ def test_a_plan_that_names_what_runs_there_gets_the_library(pu, tmp_path):
     command = [sys.executable, "-W", "ignore", "-c", script]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("pu", LIBRARIES)
+def test_they_are_found_in_a_process_that_loads_only_what_it_is_asked_for(pu):
+    all_substitutions()  # writes down which file has what
+    code = f"from codedag.backends.registry import find; print([one.name for one in find('operator.sub', '{pu}')])"
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+        assert done.stdout.strip() == f"['operator.sub -> {pu}']"
+    assert {one.module.rpartition(".")[2] for one in OFFERED} == {
+        "on_torch_cpu_", "on_openvino_", "on_onnx_", "on_numba_",
+    }  # fmt: skip
