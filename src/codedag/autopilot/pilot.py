@@ -11,7 +11,8 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from codedag.autopilot import find
 from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
 from codedag.autopilot.inside import Inside
+from codedag.autopilot.proving import Proving
 from codedag.autopilot.repeats import Repeats
 from codedag.autopilot.replay import Replay
 from codedag.autopilot.rows import Rows
@@ -26,13 +28,12 @@ from codedag.autopilot.shares import Proven
 from codedag.autopilot.team import Team
 from codedag.autopilot.widen import Widen
 from codedag.backends.effects import Effects
-from codedag.backends.proof import proven_here
-from codedag.backends.registry import EXACT, Equivalence, Substitution
+from codedag.backends.registry import EXACT, Equivalence
 from codedag.instrument import sites as site_module
 from codedag.instrument.program import InstrumentedFile, Program
 from codedag.instrument.sites import RECORD, VARIANT
 from codedag.ir import Plan
-from codedag.ir.verdict import No, Verdict
+from codedag.ir.verdict import No
 from codedag.migrate.chain import Chain
 from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.guard import Failed, attempt
@@ -46,10 +47,8 @@ from codedag.trace.recorder import Recorder, Template, shown_path
 
 if TYPE_CHECKING:
     from codedag.autopilot.placed import Placed
-    from codedag.backends.apart import Prover
     from codedag.migrate.recall import Recall
 
-ENDED = "the program ended before it was proven"
 OBSERVE = 40  # executions of one operation after which its function has been seen enough
 FEW, LONG = 6, 1.5  # or this many, if they took so many seconds
 SCALAR = 5_000  # executions without data after which a function is left alone
@@ -86,6 +85,7 @@ class Pilot:
     team: Team = field(init=False)
     replay: Replay = field(init=False)
     inside: Inside = field(init=False)
+    prove: Proving = field(init=False)
     placed: Placed | None = None  # what the plan places on units
     rows: Rows = field(init=False)
     known: list[Proven] = field(default_factory=list)  # proven elsewhere: made as soon as their file is loaded
@@ -96,7 +96,6 @@ class Pilot:
     _grown: dict[Function, int] = field(default_factory=dict)
     _thread: threading.Thread | None = None
     _paused: bool = False
-    _prover: Prover | None = None
     _ending: bool = False  # the program has ended: what is not begun is not done
     _working: threading.Lock = field(default_factory=threading.Lock)  # held while something is being planned
     _forking: bool = False
@@ -106,6 +105,7 @@ class Pilot:
 
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
+        self.prove = Proving(self.synchronous, self._aside)
         self.shelf = Shelf(synchronous=self.synchronous)
         self.team, self.replay, self.inside, self.rows = Team(self), Replay(self), Inside(self), Rows(self)
         self.widen = Widen(self.program, self.memory, self.later, self._is_planned, self._widened, self._not_widened)
@@ -143,21 +143,17 @@ class Pilot:
             self._thread.join(5)
             self._paused = not self._thread.is_alive()
 
-    def prove(self, substitution: Substitution) -> Verdict:
-        """Yes if a substitution is proven on this machine; else it is proven, where the program does not notice."""
-        if self.synchronous:
-            return proven_here(substitution)
-        if self._prover is None:
-            from codedag.backends.apart import Prover  # with what starts processes: only for what is not known
-
-            self._prover = Prover()
-        if self._ending or threading.current_thread() is not self._thread:
-            return No(ENDED) if self._ending else self._prover(substitution)
-        self._working.release()  # a fork need not wait for another process
+    @contextmanager
+    def _aside(self) -> Iterator[None]:
+        """A block for which a fork need not wait."""
+        held = threading.current_thread() is self._thread
+        if held:
+            self._working.release()
         try:
-            return self._prover(substitution)
+            yield
         finally:
-            self._working.acquire()
+            if held:
+                self._working.acquire()
 
     def go_on(self) -> bool:
         """Whether the program still runs: nobody waits for plans once it has ended."""
@@ -166,14 +162,12 @@ class Pilot:
     def stop(self) -> int:
         """Ends everything and puts every function back; the number of functions that had to be changed."""
         self._ending = True
-        if self._prover is not None:
-            attempt(self._prover.end)
+        self.prove.end()
         site_module.native.stop()
         self.team.stop()
         self.widen.restore()
         self._end_thread()
-        if self._prover is not None:
-            attempt(self._prover.close)
+        self.prove.rest()
         attempt(self.inside.restore)
         if self.placed is not None:
             attempt(self.placed.stop)
@@ -219,8 +213,7 @@ class Pilot:
         Returns how many chains of sites and templates are the parent's.
         """
         self._inbox, self._working, self._forking = queue.Queue(), threading.Lock(), False
-        if self._prover is not None:
-            self._prover.forget()
+        self.prove.forget()
         self.program.fresh_lock()
         self.memory.paused = True  # what a worker keeps is gone with it, and each would keep its own
         self._thread, self._paused = None, True
@@ -312,6 +305,8 @@ class Pilot:
             with self._working:
                 job()
             self.beside = time.thread_time()
+            if self._inbox.empty():
+                self.prove.rest()
 
     def _look_around(self) -> None:
         """What is done now and then: functions without data are left alone, and processes hear of each other."""

@@ -47,14 +47,20 @@ class Prover:
     def end(self) -> None:
         """Ends the proof that runs, if any; there will be no more.  Whoever waits for it hears at once."""
         self._ended = True
-        if self._process is not None:
-            self._process.kill()
+        process = self._process  # the thread that asks may let it rest meanwhile
+        if process is not None:
+            process.kill()
+
+    def rest(self) -> None:
+        """Ends the other process, which nobody asks now: a program that waits for any child must not meet it."""
+        process, self._process = self._process, None
+        if process is not None:
+            _close(process)
 
     def close(self) -> None:
         """Gives everything back once nobody waits for a proof any more."""
         self.end()
-        if self._process is not None:
-            _close(self._process)
+        self.rest()
 
     def forget(self) -> None:
         """In a process that was just forked: the other process is its parent's."""

@@ -13,7 +13,7 @@ from codedag.backends.lines import value_range
 from codedag.backends.reasons import answer, is_number
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.backends.remembered import Remembered, exact_key
-from codedag.backends.signal_ import WINDOWS, window_length
+from codedag.backends.signal_ import WINDOWS, is_named, window_length
 from codedag.ir.verdict import No, Verdict
 
 Array = np.ndarray[Any, Any]
@@ -105,8 +105,8 @@ def get_window(window: Any, Nx: Any, *, fftbins: Any = True) -> Array:  # noqa: 
 
 @get_window.guard
 def _(call: Any) -> Verdict:
-    """Windows by name, of 2 to 16384 samples."""
-    if type(call.window) is not str or call.window not in WINDOWS or type(call.fftbins) is not bool:
+    """Windows by name, or of Kaiser, Gauss and Tukey by name and number, of 1 to 65536 samples."""
+    if not is_named(call.window) or type(call.fftbins) is not bool:
         return No("not a window by name")
     return answer(window_length(call.Nx))
 

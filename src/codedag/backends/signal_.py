@@ -9,7 +9,7 @@ import numpy as np
 
 from codedag.backends import cv2_
 from codedag.backends.numpy_calls import maybe
-from codedag.backends.reasons import answer
+from codedag.backends.reasons import answer, is_number
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.backends.remembered import Remembered, exact_key
 from codedag.backends.samples import Array, array, spread, weighted
@@ -18,7 +18,10 @@ from codedag.ir.verdict import No, Verdict
 
 SCIPY = "scipy>=1.11"
 WINDOWS = frozenset({"hann", "hamming", "blackman", "bartlett", "boxcar", "nuttall", "flattop", "triang", "cosine"})
-LONGEST_WINDOW = 16_384
+MORE_WINDOWS = WINDOWS | {"bohman", "barthann", "blackmanharris", "parzen", "lanczos", "tukey", "exponential"}
+_SHAPED = ("kaiser", "gaussian", "tukey")  # by name and one number; a number alone is that of a Kaiser window
+LONGEST_WINDOW = 65_536
+_WHOLE = (np.int64, np.int32)
 _memory = Remembered()
 
 
@@ -92,16 +95,25 @@ def get_window(window: Any, Nx: Any, fftbins: Any = True, *, xp: Any = None, dev
 
 @get_window.guard
 def _(call: Any) -> Verdict:
-    """Windows by name, of 2 to 16384 samples."""
+    """Windows by name, or of Kaiser, Gauss and Tukey by name and number, of 1 to 65536 samples."""
     if call.xp is not None or call.device is not None or type(call.fftbins) is not bool:
         return No("xp, device or an odd fftbins is given")
-    known = type(call.window) is str and call.window in WINDOWS
-    return answer(window_length(call.Nx) if known else "not a window by name")
+    return answer(window_length(call.Nx) if is_named(call.window) else "not a window by name")
+
+
+def is_named(window: Any) -> bool:
+    """Whether a window is given by its name, or by a name and a plain positive number."""
+    if type(window) is str:
+        return window in MORE_WINDOWS
+    if type(window) is tuple and len(window) == 2 and type(window[0]) is str and window[0] in _SHAPED:
+        return is_number(window[1]) and 0 < window[1] < (1 if window[0] == "tukey" else 1000)
+    return type(window) is float and 0 < window < 1000
 
 
 def window_length(value: Any) -> str:
     """The reason why a value is not the length of a window that is worth remembering."""
-    return "" if type(value) is int and 2 <= value <= LONGEST_WINDOW else "not a plain length"
+    whole = type(value) is int or type(value) in _WHOLE
+    return "" if whole and 1 <= value <= LONGEST_WINDOW else "not a plain length"
 
 
 @get_window.calls
@@ -112,10 +124,18 @@ def _(rng: random.Random) -> Call:
 
 def window_values(rng: random.Random) -> dict[str, Any]:
     """Random arguments of a window, mostly by name."""
-    odd = ("bogus", ("kaiser", 8.6), 4.0, None, ("gaussian", 7))
+    named = (
+        *sorted(MORE_WINDOWS),
+        ("kaiser", 8.6),
+        4.0,
+        ("gaussian", 7),
+        ("tukey", 0.3),
+        ("kaiser", rng.random() * 20),
+    )
+    odd = ("bogus", None, ("kaiser", -2.0), ("tukey", 3), ("gaussian",), 7, ("gaussian", 0))
     values = {
-        "window": weighted(rng, sorted(WINDOWS), odd),
-        "Nx": weighted(rng, (2, 3, 400, 512, 2048), (0, 1, -1, 2.5)),
+        "window": weighted(rng, named, odd),
+        "Nx": weighted(rng, (1, 2, 3, 4, 400, 512, 2048, 20_001, np.int64(513), np.int32(64)), (0, -1, 2.5)),
     }
     maybe(rng, values, 0.5, "fftbins", (True, False))
     return values

@@ -26,6 +26,7 @@ from codedag.profile.variants import FRESH, ORIGINAL, REUSED, Variant
 FEW = 5  # calls of which the middle one means something
 CLEARLY = 1.1  # times the seconds of a call measured alone
 HELD_UP = 1.5  # times the fastest call: what is beyond is the machine's, not the program's
+SLOWEST_BYTE = 1e-9  # seconds; a page of 4 KB that is new takes 0.5 to 1 us here
 LEAST_SECONDS = 5e-6  # below, what the recorder itself takes is not small
 NOT_REACHED = "it was not measured within the budget; run `codedag profile` again to go on"
 
@@ -158,7 +159,8 @@ class Tabulator:
             return 0.0
         alone = cell.batches.figures().median
         there = min(calls.middle, calls.fastest * HELD_UP)
-        return there - alone if there > max(alone * CLEARLY, LEAST_SECONDS) else 0.0
+        most = int(cell.facts.get("moved_nbytes", 0)) * SLOWEST_BYTE
+        return min(there - alone, most) if there > max(alone * CLEARLY, LEAST_SECONDS) else 0.0
 
     def _of_several_shapes(self, op: Op, best: Variant, row: CostRow) -> CostRow:
         """The row of an op that sums up calls of many shapes: as its mean size is predicted from those captured."""

@@ -74,6 +74,11 @@ def test_what_may_depend_on_threads_or_ask_for_them(asked, source, word):
     assert word in verdict.reason
 
 
+def test_a_program_does_not_wait_for_long(asked):
+    assert "too much source" in asked(f"import cv2\n# {'cv2 ' * 200_000}").reason
+    assert asked(f"import numpy\n# {'cv1 ' * 200_000}")
+
+
 def test_a_library_that_uses_cv2_is_a_reason(monkeypatch):
     library = types.ModuleType("library_with_cv2")
     library.resize = cv2.resize

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from codedag.ir import Graph, Op
+from codedag.ir import Graph, Machine, Op, Pu
 from codedag.ir.events import Event, Events, Lane
-from codedag.profile.table import calls_of
+from codedag.profile.figures import Batches
+from codedag.profile.profiler import Contest
+from codedag.profile.store import Cell
+from codedag.profile.table import Calls, Tabulator, calls_of
+from codedag.profile.variants import Variant
 
 
 def op(number, count, total, own=None, signature="float32[4]"):
@@ -37,3 +41,38 @@ def test_a_call_that_was_held_up_does_not_count():
 )
 def test_what_is_not_known_whole_is_left_out(one, durations):
     assert calls_of(Graph.build([one]), events((0, durations))) == {}
+
+
+class OneSample:
+    """The samples of a run with one captured call."""
+
+    key = "k"
+
+    def of(self, one):
+        return self
+
+
+def tabulated(calls, original=10e-6, other=4e-6, nbytes=10**6):
+    batches = [Batches([seconds] * 6, [True] * 6, [0.0] * 6) for seconds in (original, other)]
+    variants = [Variant("cpu"), Variant("numba:cpu", "numpy.add -> numba:cpu")]
+    cells = {
+        variant: Cell(variant.pu, "numpy.add", "", variant.pu, variant.name, "ok", {"moved_nbytes": nbytes}, found)
+        for variant, found in zip(variants, batches, strict=True)
+    }
+    pus = [Pu(name=name, memory_nbytes=1, launch_seconds=0.0, resource="host") for name in ("cpu", "numba:cpu")]
+    sample = OneSample()
+    made = Tabulator(
+        Graph.build([op(0, 10, 1.0)]), sample, {"k": Contest(sample, cells)}, Machine(pus=pus), ["cpu", "numba:cpu"],
+        calls=calls,
+    )  # fmt: skip
+    table = made.table()
+    return [table.row(0, pu).seconds for pu in ("cpu", "numba:cpu")]
+
+
+def test_what_a_call_pays_at_its_place_is_paid_by_every_variant():
+    assert tabulated({}) == pytest.approx([100e-6, 40e-6])
+    assert tabulated({0: Calls(30e-6, 34e-6)}) == pytest.approx([340e-6, 280e-6])
+    assert tabulated({0: Calls(30e-6, 1.0)}) == pytest.approx([450e-6, 390e-6])  # most calls were held up
+    assert tabulated({0: Calls(9e-6, 10.5e-6)}) == pytest.approx([100e-6, 40e-6])  # no clear difference
+    assert tabulated({0: Calls(4e-6, 4e-6)}, 1e-6, 1e-6) == pytest.approx([10e-6, 10e-6])  # the recorder's own cost
+    assert tabulated({0: Calls(30e-6, 34e-6)}, nbytes=5000) == pytest.approx([150e-6, 90e-6])  # few bytes
