@@ -85,6 +85,8 @@ class Store:
             return "the plan of an earlier run was made on another machine"
         now = versions(entry.versions)
         for name, was in entry.versions.items():
+            if now.get(name) != was and name == "rewriter":
+                return "the plan of an earlier run was made with other sources of CodeDAG"
             if now.get(name) != was:
                 return f"the plan of an earlier run was made with {name} {was}, here is {now.get(name) or 'none'}"
         return ""
