@@ -74,6 +74,8 @@ BEFORE = {
     "docs/migration.md": "def train():\n    return [x / 255.0 for x in range(3)]\n",
     "docs/effects.md": "import random\nimport cv2\nimport numpy as np\nimage = np.zeros((8, 8), np.uint8)\n"
     "a = np.zeros(3)\ndef my_function(): pass\n",
+    "docs/run.md": "import cv2\nimport numpy as np\ncv2.imwrite('a.png', np.zeros((8, 8, 3), np.uint8))\n"
+    "paths, labels, found = ['a.png'], [0], []\naugment = model = np.copy\n",
 }
 
 

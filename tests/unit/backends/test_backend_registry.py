@@ -117,12 +117,7 @@ def test_a_wrong_equivalence_is_refused(table):
 def versions(monkeypatch):
     installed = {"here": "1.11.4", "early": "2.0.0rc1", "opencv-contrib-python": "4.10.0.84"}
 
-    def version(name):
-        if name not in installed:
-            raise importlib.metadata.PackageNotFoundError(name)
-        return installed[name]
-
-    monkeypatch.setattr(importlib.metadata, "version", version)
+    monkeypatch.setattr(requirements, "version_of", installed.get)
 
 
 @pytest.mark.parametrize(

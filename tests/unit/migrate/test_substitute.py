@@ -41,8 +41,8 @@ class Setting:
     """A substitution of `original` by `other`, with counts of how often each ran."""
 
     clock: Clock = field(default_factory=Clock)
-    original_seconds: float = 2.0
-    other_seconds: float = 1.0
+    original_seconds: float = 0.2
+    other_seconds: float = 0.1
     ran: list[str] = field(default_factory=list)
     verdict: Any = Yes
     other: Any = field(default_factory=lambda: lambda *args, **keywords: sum(args))
@@ -114,7 +114,7 @@ def test_a_guard_that_fails_declines(setting):
 
 
 def test_slower_is_taken_back(setting):
-    one = setting(other_seconds=1.95)
+    one = setting(other_seconds=0.195)
     for _ in range(FIRST + 5):
         assert one.variant(one.function, 1, 2) == 3
     assert not one.trial.active

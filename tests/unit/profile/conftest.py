@@ -65,7 +65,7 @@ register("numpy.cumsum", "crash", crash)
 register("numpy.cumprod", "hang", lambda a, axis=-1: np.cumprod(a, axis) if a.size < 100 else time.sleep(1000))
 register("numpy.flip", "raise", lambda m: np.flip(m) if m.size < 100 else 1 / 0)
 register("numpy.square", "wrong", lambda x: np.square(x) if x.size < 100 else np.square(x) + 1, pu="cpu")
-register("numpy.negative", "near", lambda x: -x, gives=ULP)
+register("numpy.sinh", "near", lambda x: np.sinh(x), gives=ULP)
 register("numpy.argsort", "declines", lambda a: np.argsort(a), accepts=No("only on Sundays"))
 """
 
