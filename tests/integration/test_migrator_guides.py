@@ -125,7 +125,7 @@ def test_the_pipeline_migrates_and_the_state_can_be_looked_at(tmp_path):
     median = stats["scipy.ndimage.median_filter"]
     assert (median["calls"], median["mismatches"]) == (12, 0)
     assert median["fast"] + median["checked"] + sum(median["declined"].values()) == 12
-    assert stats["operator.truediv"]["reason"] == "no substitution of this function is registered"
+    assert stats["operator.truediv"]["reason"].startswith("an operator has no function to replace")
 
 
 @pytest.mark.long
@@ -147,23 +147,23 @@ LATER = """
 import numpy as np, sys, codedag
 import codedag.migrate.migrator
 migrator = codedag.apply({"context_device_map": {
-    name: "cpu" for name in ("scipy.ndimage.sobel", "skimage.filters.median", "skimage.morphology.erosion")
+    name: "cpu" for name in ("scipy.ndimage.minimum_filter", "skimage.filters.median", "skimage.morphology.erosion")
 }})
 assert not {"scipy", "cv2", "skimage"} & set(sys.modules), "imported for a plan"
-from scipy.ndimage import sobel
+from scipy.ndimage import minimum_filter
 assert "cv2" not in sys.modules
-print("FIRST", migrator.get_stats()["scipy.ndimage.sobel"]["reason"])
+print("FIRST", migrator.get_stats()["scipy.ndimage.minimum_filter"]["reason"])
 import cv2
 image = np.random.default_rng(0).integers(0, 255, (200, 200)).astype(np.uint8)
 from skimage.filters import median
 from skimage.morphology import erosion
 for _ in range(12):
-    sobel(image.astype(np.float32)), median(image), erosion(image)
+    minimum_filter(image, 3), median(image), erosion(image)
 for name, stats in migrator.get_stats().items():
     print(name, stats["calls"], stats["reason"])
 migrator.restore()
 from codedag.migrate import stands
-assert not any(map(stands.is_stand, (sobel, median, erosion)))
+assert not any(map(stands.is_stand, (minimum_filter, median, erosion)))
 """
 
 
@@ -173,7 +173,7 @@ def test_libraries_that_come_later_are_reached_and_none_is_imported(tmp_path):
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     assert "FIRST cv2 is not used by this program" in done.stdout
-    for name in ("scipy.ndimage.sobel", "skimage.filters.median", "skimage.morphology.erosion"):
+    for name in ("scipy.ndimage.minimum_filter", "skimage.filters.median", "skimage.morphology.erosion"):
         assert f"{name} 12" in done.stdout, done.stdout
 
 

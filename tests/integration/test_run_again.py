@@ -158,7 +158,8 @@ def test_substitutes_wait_for_the_programs_own_imports(plain, codedag, tmp_path)
     got = codedag("run", "-o", "2", "xray.py")
     assert (got.returncode, got.stdout) == (0, expected.stdout), got.stderr
     report = load(tmp_path / "2").report
-    assert {c.calls for c in report.changes} == {199}, "the first call asks for the substitute"
+    calls = [c.calls for c in report.changes if c.kind == "substitute"]
+    assert min(calls) >= 199, "the first call asks for the substitute"  # more where two ways are compared
 
 
 def test_what_no_longer_holds_is_not_kept(codedag, script):

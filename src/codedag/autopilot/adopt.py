@@ -56,6 +56,13 @@ def adoptions(run: RunDirectory) -> list[Adoption]:
     return [_adoption(run, move) for move in run.plan.moves]
 
 
+_NOTES = {
+    "widen": "the items of a batch were fetched in threads; DataLoader(num_workers=...) is what torch has for that",
+    "loop": "turns of the loop ran in threads; concurrent.futures.ThreadPoolExecutor.map is what Python has for that",
+    "overlap": "the next batch began while this one was used; DataLoader(num_workers=...) is what torch has for that",
+}
+
+
 def _adoption(run: RunDirectory, move: Move) -> Adoption:
     where = f"{move.file}:{move.line}" + (f"-{move.end_line}" if move.end_line > move.line else "")
     what = " > ".join(name.rpartition(".")[2] for name in move.chain)
@@ -66,8 +73,7 @@ def _adoption(run: RunDirectory, move: Move) -> Adoption:
 
 
 def _written(run: RunDirectory, move: Move, where: str, what: str) -> Adoption:
-    if move.kind == "widen":
-        note = "the items of a batch were fetched in threads; DataLoader(num_workers=...) is what torch has for that"
+    if note := _NOTES.get("loop" if move.kind == "widen" and move.chain == ["loop"] else move.kind):
         return Adoption(where, what, note=note)
     text = _source(run, move)
     if move.kind in ("substitute", "inside"):

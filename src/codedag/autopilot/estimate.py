@@ -61,7 +61,7 @@ def estimate(spans: Spans, saved: Interval) -> Estimate:
     seconds = max(spans.whole, 1e-9)
     middle, low, high = (each / seconds for each in alone)
     whole = middle, min(low, middle), max(high, middle)
-    return Estimate(alone[0], seconds, whole, _steady(spans, saved), _why_void(alone))
+    return Estimate(alone[0], seconds, whole, _steady(spans, saved), _why_void(alone, seconds))
 
 
 def _steady(spans: Spans, saved: Interval) -> Interval | None:
@@ -73,9 +73,10 @@ def _steady(spans: Spans, saved: Interval) -> Interval | None:
     return middle, min(low, middle), max(high, middle)
 
 
-def _why_void(alone: list[float]) -> str:
+def _why_void(alone: list[float], seconds: float) -> str:
+    """Why no gain is claimed: the bounds are far apart, and nobody can say which of the two was faster."""
     low, high = min(alone), max(alone)
-    if low <= 0 or high / low > VOID:
+    if low <= 0 or (high / low > VOID and low <= seconds <= high):
         return f"the program alone may have taken from {low:.1f} to {high:.1f} s: calls took too different times"
     return ""
 

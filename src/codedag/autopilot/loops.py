@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 CHUNK = 32  # turns that run ahead together: as many results wait to be used
 LEAST_SECONDS = 150e-6  # of a turn: below this it is not worth a thread
+FIRST = 2  # turns that run ahead while it is not known how much memory they hold
 FEW = 16  # turns that are timed before that is decided
 PATIENT = 64  # turns after which nobody waits any more for what else may be found in its function
 ENOUGH, USED = 96, 0.75  # turns that have run ahead, and the share of them that must have been of use
@@ -164,7 +165,11 @@ class Loop:
 
     def chunk(self, most: int) -> int:
         """How many turns may run ahead together, with all that their sites give."""
-        return max(min(most, MOST_NBYTES // max(self.turn_nbytes, 1)), 2)
+        if not self.turn_nbytes:
+            return min(most, FIRST)
+        budget = self.widen.memory.most_nbytes
+        held = MOST_NBYTES if budget is None else min(MOST_NBYTES, budget // 4)  # the rest is for what is kept
+        return min(most, held // (2 * self.turn_nbytes))  # where two ways are compared, both hold them
 
     def code_for(self, frame: Any) -> tuple[types.CodeType, tuple[str, ...]]:
         """The code of a turn, and the local names of the frame that it takes."""
@@ -249,7 +254,7 @@ class Run:
         if self._both_ways(lane, turns, make if due else None):
             self._turns, self._first, self._last = turns, steps.count, steps.count + len(elements)
             self.loop.ran += len(elements)
-            self.loop.turn_nbytes = max(self.loop.turn_nbytes, turns.nbytes() // len(elements))
+            self.loop.turn_nbytes = max(self.loop.turn_nbytes, turns.nbytes() // len(elements), 1)
             self._use(steps, frame)
         else:
             steps.due = steps.count + len(elements)

@@ -43,8 +43,9 @@ class Result:
 
     @property
     def counts(self) -> bool:
-        """Whether the change is still in force and has been checked at least once."""
-        return self.applied.trial.active and self.applied.trial.checked > 0
+        """Whether the change is still in force, and has been checked and timed at least once."""
+        trial = self.applied.trial
+        return trial.active and trial.checked > 0 and bool(trial.pairs)
 
     @property
     def was_tried(self) -> bool:

@@ -132,7 +132,7 @@ def test_windows_are_copies():
     assert same(made.original()("hann", 64), made.run("hann", 64))
     check("scipy.signal.get_window", "hann", 512, False)
     check("scipy.signal.get_window", "hann", 512, fftbins=True)
-    assert "by name" in reason("scipy.signal.get_window", ("kaiser", 8.6), 64)
+    check("scipy.signal.get_window", ("kaiser", 8.6), 64)
     assert "length" in reason("scipy.signal.get_window", "hann", 64.0)
     assert "length" in reason("scipy.signal.get_window", "hann", True)
 
