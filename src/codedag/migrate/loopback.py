@@ -9,7 +9,7 @@ from typing import Any
 
 from codedag.backends.registry import EXACT, Substitution
 from codedag.backends.registry import attempt as outcome_of
-from codedag.ir.verdict import Verdict, Yes
+from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate.guard import Declined
 
 PU = "loopback"
@@ -30,4 +30,6 @@ def loopback(source: str) -> Substitution:
 
 
 def _every_call(call: Any) -> Verdict:
-    return Yes
+    """Every call that can run twice: not one that writes into an array which it reads too."""
+    given = [id(value) for value in (*call.args, *call.keywords.values()) if hasattr(value, "__array_interface__")]
+    return Yes if len(set(given)) == len(given) else No("one array is given twice: it may be read and written")

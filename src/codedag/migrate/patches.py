@@ -26,7 +26,7 @@ from codedag.migrate.guarded import REASONS, Guarded
 from codedag.migrate.holders import Sweep, space
 from codedag.migrate.journal import Edit, Left, Report, changed
 from codedag.migrate.later import Watch
-from codedag.migrate.usable import library_of, loaded_to_its_end
+from codedag.migrate.usable import is_loading, library_of, loaded_to_its_end
 
 FORMAT = "codedag-patches"
 
@@ -366,7 +366,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def _loaded(source: str) -> Any:
-    """The function of a dotted name if its module is loaded already; nothing is imported."""
+    """The function of a dotted name if its library is loaded to its end; nothing is imported."""
+    if is_loading(source.partition(".")[0]):
+        return None  # a library that sets itself up may look at its own functions
     path, _, name = source.rpartition(".")
     module = sys.modules.get(path)
     names = space(module) if module is not None else None

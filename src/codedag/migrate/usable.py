@@ -52,7 +52,7 @@ def may_run(
 def _is_there(substitution: Substitution) -> Verdict:
     """Yes unless a library is just being imported: a proof would run what is half there."""
     libraries = {substitution.source.partition(".")[0], library_of(substitution.needs)}
-    busy = [name for name in list(sys.modules) if name.partition(".")[0] in libraries and _is_loading(name)]
+    busy = [name for name in list(sys.modules) if name.partition(".")[0] in libraries and is_loading(name)]
     return No(f"{busy[0]} is still being loaded") if busy else Yes
 
 
@@ -69,6 +69,7 @@ def loaded_to_its_end(name: str) -> Iterator[None]:
         _executed.discard(name)
 
 
-def _is_loading(name: str) -> bool:
+def is_loading(name: str) -> bool:
+    """Whether a module is just being imported."""
     spec: Any = getattr(sys.modules.get(name), "__spec__", None)
     return bool(getattr(spec, "_initializing", False)) and name not in _executed
