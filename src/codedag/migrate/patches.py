@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from time import perf_counter
 from types import TracebackType
 from typing import Any
@@ -367,9 +368,9 @@ if hasattr(os, "register_at_fork"):
 
 def _loaded(source: str) -> Any:
     """The function of a dotted name if its library is loaded to its end; nothing is imported."""
-    if is_loading(source.partition(".")[0]):
-        return None  # a library that sets itself up may look at its own functions
     path, _, name = source.rpartition(".")
+    if any(is_loading(outer) for outer in accumulate(path.split("."), "{}.{}".format)):
+        return None  # a library that sets itself up looks at its own functions, and has others of the same names
     module = sys.modules.get(path)
     names = space(module) if module is not None else None
     if names is None:

@@ -573,6 +573,23 @@ def test_a_module_loaded_later_is_patched_too(library, tmp_path, monkeypatch):
     sys.modules.pop("late_user")
 
 
+def test_a_library_that_is_being_loaded_is_left_alone(tmp_path, monkeypatch):
+    inner = tmp_path / "outer_library" / "part"
+    inner.mkdir(parents=True)
+    (inner.parent / "__init__.py").write_text("")
+    (inner / "_fast.py").write_text("def f(x):\n    return x\n")
+    (inner / "__init__.py").write_text("from ._fast import f as _f\ndef f(x):\n    return _f(x) + 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    patches = Patches(Patch("outer_library.part.f", lambda x: "replaced"))
+    patches.apply()
+    part = importlib.import_module("outer_library.part")
+    assert (part.f(1), part._f(1)) == ("replaced", 1), "the function of the same name inside is another one"
+    patches.restore()
+    assert part.f(1) == 2
+    for name in [each for each in sys.modules if each.startswith("outer_library")]:
+        sys.modules.pop(name)
+
+
 def test_a_function_by_name_waits_for_its_library(tmp_path, monkeypatch):
     (tmp_path / "late_library.py").write_text("def f(x): return x\ndef g(x): return f(x)\n")
     monkeypatch.syspath_prepend(tmp_path)
