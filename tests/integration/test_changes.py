@@ -86,6 +86,7 @@ print(digest.hexdigest())
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("body", [SIGNALS, KINDS, BUFFER, TAKEN_BACK], ids=["signals", "kinds", "buffer", "taken back"])
 @pytest.mark.parametrize("at_once", ["1", "0"], ids=["at once", "in the background"])
 def test_the_program_gives_the_same(plain, codedag, tmp_path, body, at_once):

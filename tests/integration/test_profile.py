@@ -81,6 +81,7 @@ def test_a_run_is_measured_and_measured_once(codedag, traced):
     assert again["peak"]["nbytes"] >= 96 * 96 * 8
 
 
+@pytest.mark.long
 def test_samples_are_private_and_can_be_left_out(codedag, traced):
     assert stat.S_IMODE((traced / "samples").stat().st_mode) == 0o700
     assert {"scipy.ndimage.median_filter", "operator.truediv"} <= names(traced / "samples")

@@ -31,6 +31,7 @@ main()
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("operation", "said"),
     [

@@ -29,6 +29,7 @@ warnings.warn("my own")
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "argument"), [("median_filter", "3"), ("sobel", "0")])
 def test_proofs_say_nothing_on_the_programs_streams(plain, codedag, codedag_home, tmp_path, name, argument):
     (tmp_path / "s.py").write_text(PROGRAM.format(name=name, argument=argument))

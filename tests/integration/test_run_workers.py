@@ -99,6 +99,7 @@ def both(plain, codedag, tmp_path):
     return run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("args", CASES, ids=lambda args: "_".join(a.strip("-") for a in args))
 def test_workers_prove_and_switch_for_themselves(both, tmp_path, args):
     expected, got, run = both(*args)

@@ -91,6 +91,7 @@ def run(plain, codedag, tmp_path, source):
     return expected, got, load(tmp_path / "run").report
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("loop", [LOOP, SUBSET, NO_GRAD], ids=["whole", "subset", "no grad"])
 def test_batches_and_generators_are_the_programs_own(plain, codedag, tmp_path, loop):
     _, _, report = run(plain, codedag, tmp_path, DATA + loop)
@@ -104,12 +105,14 @@ def test_an_exception_comes_where_it_came_and_the_rest_goes_on(plain, codedag, t
     assert any(change.kind == "widen" for change in report.changes), report
 
 
+@pytest.mark.long
 def test_an_exception_that_ends_the_program_has_the_same_traceback(plain, codedag, tmp_path):
     expected, got, _ = run(plain, codedag, tmp_path, RAISES + LOOP)
     assert "ValueError: 77" in expected.stderr
     assert got.stderr.startswith(expected.stderr)
 
 
+@pytest.mark.long
 def test_state_that_items_write_is_a_reason_not_to(plain, codedag, tmp_path):
     _, _, report = run(plain, codedag, tmp_path, COUNTS + LOOP)
     assert not any(change.kind == "widen" for change in report.changes)

@@ -59,6 +59,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("args", CASES, ids=lambda args: "_".join(a.strip("-") for a in args))
 def test_workers_are_recorded_and_linked(tmp_path: Path, args: tuple[str, ...]) -> None:
     found, out, said = _traced(tmp_path, *args)
@@ -78,6 +79,7 @@ def test_workers_are_recorded_and_linked(tmp_path: Path, args: tuple[str, ...]) 
     assert linked == made.count * 4 * 3 * 32 * 32 * 4
 
 
+@pytest.mark.long
 def test_contexts_are_those_of_a_program_without_workers(tmp_path: Path) -> None:
     alone = _traced(tmp_path / "0", "--workers", "0")[0].graph
     workers = _traced(tmp_path / "2", "--workers", "2", "--method", "fork")[0].graph

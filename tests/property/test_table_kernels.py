@@ -137,12 +137,14 @@ relaxed = settings(
 )
 
 
+@pytest.mark.long
 @relaxed
 @given(job=jobs(), channels=st.sampled_from(CHANNELS))
 def test_any_job_equals_numpy(engine, job, channels):
     check(engine, channels, job)
 
 
+@pytest.mark.long
 @relaxed
 @given(job=images(), channels=st.sampled_from(CHANNELS))
 def test_images_equal_numpy(engine, job, channels):

@@ -161,6 +161,22 @@ static PyTypeObject RunType = {
 
 /* ---- whether a call is as it must be */
 
+/* Drops an exception of ours; 0 if it is the program's own, which came with a signal while our code ran: it stays. */
+static int drop_error(void) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (!type) return 1;
+    if (!PyErr_GivenExceptionMatches(type, PyExc_Exception)) { PyErr_Restore(type, value, trace); return 0; } /* Ctrl-C */
+    PyObject *module = PyImport_ImportModule("codedag.instrument.signals");
+    PyObject *answer = module ? PyObject_CallMethod(module, "raised_by_handler", "O", trace ? trace : Py_None) : NULL;
+    int own = answer != Py_True;
+    Py_XDECREF(module); Py_XDECREF(answer);
+    PyErr_Clear();
+    if (!own) { PyErr_Restore(type, value, trace); return 0; }
+    Py_XDECREF(type); Py_XDECREF(value); Py_XDECREF(trace);
+    return 1;
+}
+
 static int is_true(PyObject *of, PyObject *name) {
     PyObject *value = PyObject_GetAttr(of, name);
     if (!value) { PyErr_Clear(); return 0; }
@@ -360,7 +376,7 @@ static PyObject *result_of(Lane *l, Run *r) {
     void *out = result && result != Py_None ? address(result, &b) : NULL;
     int fine = out && apply(l, r, out);
     if (out && b.obj) PyBuffer_Release(&b);
-    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear(); /* no memory: as written, then */
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) drop_error(); /* no memory: as written, then */
     if (!fine || PyErr_Occurred()) Py_CLEAR(result);
     return result;
 }
@@ -427,7 +443,7 @@ static PyObject *stop_call(PyObject *self, PyObject *const *args, size_t nf, PyO
 slow:
     if (r && stop->index == 0 && Py_TYPE(r) == &RunType) end_run(r);
     Py_XDECREF(r);
-    if (PyErr_Occurred()) PyErr_Clear();
+    if (PyErr_Occurred() && !drop_error()) return NULL;
     return PyObject_Vectorcall(stop->slow, args, nf, names);
 }
 
@@ -478,7 +494,7 @@ static PyObject *passer_call(PyObject *self, PyObject *const *args, size_t nf, P
         answer = PyObject_CallFunction(p->lane->harmless, "iOO", p->kind, all, keywords);
     }
     Py_XDECREF(all); Py_XDECREF(keywords); Py_XDECREF(answer);
-    if (PyErr_Occurred()) PyErr_Clear();
+    if (PyErr_Occurred() && !drop_error()) return NULL;
     if (answer != Py_True) return PyObject_Vectorcall(p->slow, args, nf, names);
     if (plain && call) {
         Py_XINCREF(known); Py_XSETREF(p->known, known);
