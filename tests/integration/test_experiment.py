@@ -388,7 +388,7 @@ def test_the_tutorial_in_chinese_runs(tmp_path):
     pytest.importorskip("cv2")
     tutorial = (ROOT / "README.zh-CN.md").read_text().split("## 五分钟教程")[1].split("\n## ")[0]
     commands = re.findall(r"^    codedag ((?:run|trace|view) .*)$", tutorial, re.M)
-    assert len(commands) == 4
+    assert len(commands) == 5
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     for command in commands:
         _python("-m", "codedag", *command.split(), cwd=tmp_path, HOME=str(tmp_path))

@@ -24,6 +24,8 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, WeightedRandomSampler
 
+pytestmark = pytest.mark.long
+
 random.seed(1); np.random.seed(2); torch.manual_seed(3)
 paths = sorted(glob.glob(os.path.join(sys.argv[1], "*.jpg")))
 

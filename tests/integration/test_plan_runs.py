@@ -19,6 +19,8 @@ from codedag.ir import load
 PROGRAM = """
 import numpy as np
 
+pytestmark = pytest.mark.long
+
 MEAN = np.float32([0.5, 0.25, 0.125])
 
 def centred(picture):
