@@ -6,6 +6,8 @@ from test_widen import ALWAYS_FASTER, HEAD, LOOP
 
 from codedag.ir import load
 
+pytestmark = pytest.mark.long
+
 SHUFFLES = """
 class Data(Dataset):
     def __init__(self, n=240):

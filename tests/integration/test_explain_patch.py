@@ -16,6 +16,8 @@ import cv2
 import numpy as np
 from scipy import ndimage
 
+pytestmark = pytest.mark.long
+
 MEAN = np.array([0.485, 0.456, 0.406])
 
 

@@ -29,6 +29,8 @@ if __name__ == "__main__":
 """
 APPLY = """
 import json, script, codedag
+
+pytestmark = pytest.mark.long
 with codedag.apply("run/plan.json") as migrator:
     found = script.main()
     stats = migrator.get_stats()["scipy.ndimage.median_filter"]

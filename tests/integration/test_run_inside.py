@@ -51,6 +51,8 @@ def work(a):
     return slowlib.prepare(a)
 
 import time
+
+pytestmark = pytest.mark.long
 data = np.arange(20_000)
 total, end = 0.0, time.time() + 4
 for n in range(10_000):

@@ -18,6 +18,8 @@ PROGRAM = """
 import numpy as np
 import pandas as pd
 
+pytestmark = pytest.mark.long
+
 rng = np.random.default_rng(1)
 SHARES = {"web": 0.5, "shop": 0.25}
 

@@ -19,6 +19,8 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Subset
 
+pytestmark = pytest.mark.long
+
 random.seed(1); np.random.seed(2); torch.manual_seed(3)
 
 def shown(batch):
