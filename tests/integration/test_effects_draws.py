@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from test_widen import ALWAYS_FASTER, HEAD, LOOP
 
 from codedag.ir import load
