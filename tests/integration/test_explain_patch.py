@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 PROGRAM = """
 import hashlib
 import random
@@ -15,8 +17,6 @@ import random
 import cv2
 import numpy as np
 from scipy import ndimage
-
-pytestmark = pytest.mark.long
 
 MEAN = np.array([0.485, 0.456, 0.406])
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 pytest.importorskip("cv2")
 pytest.importorskip("scipy")
 
@@ -29,8 +31,6 @@ if __name__ == "__main__":
 """
 APPLY = """
 import json, script, codedag
-
-pytestmark = pytest.mark.long
 with codedag.apply("run/plan.json") as migrator:
     found = script.main()
     stats = migrator.get_stats()["scipy.ndimage.median_filter"]

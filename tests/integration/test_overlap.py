@@ -8,6 +8,8 @@ import pytest
 
 from codedag.ir import load
 
+pytestmark = pytest.mark.long
+
 cv2 = pytest.importorskip("cv2")
 np = pytest.importorskip("numpy")
 pytest.importorskip("torch")
@@ -23,8 +25,6 @@ import cv2
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, WeightedRandomSampler
-
-pytestmark = pytest.mark.long
 
 random.seed(1); np.random.seed(2); torch.manual_seed(3)
 paths = sorted(glob.glob(os.path.join(sys.argv[1], "*.jpg")))

@@ -16,10 +16,10 @@ from plan_judge import judge
 
 from codedag.ir import load
 
+pytestmark = pytest.mark.long
+
 PROGRAM = """
 import numpy as np
-
-pytestmark = pytest.mark.long
 
 MEAN = np.float32([0.5, 0.25, 0.125])
 

@@ -8,6 +8,8 @@ import pytest
 
 from codedag.ir import load
 
+pytestmark = pytest.mark.long
+
 CORE = """
 import numpy as np
 
@@ -51,8 +53,6 @@ def work(a):
     return slowlib.prepare(a)
 
 import time
-
-pytestmark = pytest.mark.long
 data = np.arange(20_000)
 total, end = 0.0, time.time() + 4
 for n in range(10_000):

@@ -14,11 +14,11 @@ pytest.importorskip("pandas")
 from codedag.backends.more_pandas_ import apply
 from codedag.backends.proof import proven_here
 
+pytestmark = pytest.mark.long
+
 PROGRAM = """
 import numpy as np
 import pandas as pd
-
-pytestmark = pytest.mark.long
 
 rng = np.random.default_rng(1)
 SHARES = {"web": 0.5, "shop": 0.25}

@@ -8,6 +8,8 @@ import pytest
 
 from codedag.ir import load
 
+pytestmark = pytest.mark.long
+
 #: Says yes to every trial that found no difference: what is tested is sameness, and the machine may be busy.
 ALWAYS_FASTER = """
 import codedag.migrate.trial as trial
@@ -18,8 +20,6 @@ import hashlib, random, sys
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Subset
-
-pytestmark = pytest.mark.long
 
 random.seed(1); np.random.seed(2); torch.manual_seed(3)
 
