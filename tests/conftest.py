@@ -6,6 +6,8 @@ import random
 
 import pytest
 
+from codedag.backends import registry
+
 SLICE = 0.2
 
 
@@ -45,3 +47,20 @@ def codedag_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     home = tmp_path_factory.mktemp("codedag-home")
     monkeypatch.setenv("CODEDAG_HOME", str(home))
     return home
+
+
+@pytest.fixture(autouse=True)
+def registered_substitutions():
+    """What a test registers is gone when it ends; the backends that it loaded stay, as nothing loads them twice."""
+    table = registry._table
+    before = dict(table._by_key)
+    yield
+    strays = [key for key, made in table._by_key.items() if key not in before and not _ours(made)]
+    for key in strays:
+        del table._by_key[key]
+    if strays:
+        table._index()
+
+
+def _ours(made: registry.Substitution) -> bool:
+    return made.module.startswith("codedag.")
