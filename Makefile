@@ -31,15 +31,19 @@ format: setup
 
 # Everything short, and a slice of the long suites chosen by a seed that is printed (repeat with SEED=...).
 # In two parts: what looks through all objects of a process is slow where every library has been loaded.
-test: lint
-	$(BIN)/python -m pytest -n 2 --seed $(SEED) tests/unit tests/contract
-	$(BIN)/python -m pytest -n 2 --seed $(SEED) tests/property tests/backend tests/loopback tests/integration
-	$(BIN)/python scripts/interpreters.py --seed $(SEED)
+# Which tests share a process differs from run to run: what fails there is shown, and decides if it fails alone as well.
+PARTS := "tests/unit tests/contract" "tests/property tests/backend tests/loopback tests/integration"
+PYTEST = $(BIN)/python -m pytest --seed $(SEED) $(FULL)
+ALONE = --last-failed --last-failed-no-failures none
 
-test-full: lint
-	$(BIN)/python -m pytest -n 2 --seed $(SEED) --full tests/unit tests/contract
-	$(BIN)/python -m pytest -n 2 --seed $(SEED) --full tests/property tests/backend tests/loopback tests/integration
-	$(BIN)/python scripts/interpreters.py --seed $(SEED) --full
+test test-full: lint
+	@for part in $(PARTS); do \
+	  echo "$(PYTEST) -n 2 $$part"; \
+	  $(PYTEST) -n 2 $$part || { echo "What failed above, alone in a process:"; $(PYTEST) $(ALONE) $$part; } || exit 1; \
+	done
+	$(BIN)/python scripts/interpreters.py --seed $(SEED) $(FULL)
+
+test-full: FULL = --full
 
 bench: setup
 	$(BIN)/python bench/run.py

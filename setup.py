@@ -75,11 +75,17 @@ setup(
         Extension(
             "codedag.migrate._lane",
             ["src/codedag/migrate/_lane.c"],
-            depends=["src/codedag/migrate/lane_table.h"],
+            depends=["src/codedag/migrate/lane_table.h", "src/codedag/migrate/own_error.h"],
             extra_compile_args=EXACT_FLAGS,  # tables must round as numpy and torch do
             optional=True,
         ),
-        Extension("codedag.migrate._order", ["src/codedag/migrate/_order.c"], extra_compile_args=FLAGS, optional=True),
+        Extension(
+            "codedag.migrate._order",
+            ["src/codedag/migrate/_order.c"],
+            depends=["src/codedag/migrate/own_error.h"],
+            extra_compile_args=FLAGS,
+            optional=True,
+        ),
     ],
     cmdclass={"build_ext": BuildOrSayWhyNot},
 )

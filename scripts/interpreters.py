@@ -7,6 +7,7 @@ there is named and left out: an interpreter, or a package that cannot be had wit
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import shutil
@@ -133,9 +134,14 @@ def _call(command: list[str]) -> None:
 
 def _run_tests(python: Path, options: argparse.Namespace) -> int:
     chosen = [path for path in (FULL if options.full else SHORT) if (HERE / path).exists()]
-    command = [str(python), "-m", "pytest", "-q", "-n", options.workers, "--seed", options.seed, *chosen]
+    command = [str(python), "-m", "pytest", "-q", "--seed", options.seed, *chosen, *(["--full"] if options.full else [])]
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    return subprocess.run([*command, *(["--full"] if options.full else [])], cwd=HERE, env=environment).returncode
+    run = functools.partial(subprocess.run, cwd=HERE, env=environment)
+    failed = run([*command, "-n", options.workers]).returncode
+    if failed:
+        print("What failed above, alone in a process:")
+        failed = run([*command, "--last-failed", "--last-failed-no-failures", "none"]).returncode
+    return failed
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
+#include "own_error.h"
 
 #ifdef _MSC_VER
 #define THREAD_LOCAL __declspec(thread)
@@ -160,9 +161,12 @@ static PyObject *tell(Check *c, PyObject *result) { /* takes the reference to re
     PyObject *type = NULL, *value = NULL, *trace = NULL;
     if (!result) PyErr_Fetch(&type, &value, &trace);
     PyObject *done = item ? PyObject_CallMethod(item, "drew", "O", (PyObject *)c) : NULL;
-    if (!done) PyErr_Clear(); else Py_DECREF(done);
-    if (!result) PyErr_Restore(type, value, trace);
-    return result;
+    int stays = done || !PyErr_Occurred() || drop_error();
+    Py_XDECREF(done);
+    if (stays && !result) PyErr_Restore(type, value, trace);
+    if (stays) return result;
+    Py_XDECREF(result); Py_XDECREF(type); Py_XDECREF(value); Py_XDECREF(trace);
+    return NULL;
 }
 
 static int is_plain_lookup(PyObject *held, PyObject *at) { /* looks at no item, whatever the items are */
@@ -320,8 +324,8 @@ static PyObject *steps_next(Steps *s) {
         PyObject *type, *error, *trace;
         PyErr_Fetch(&type, &error, &trace);
         s->ended = 1;
-        if (steps_tell(s) < 0) PyErr_Clear();
-        PyErr_Restore(type, error, trace);
+        if (steps_tell(s) == 0 || drop_error()) PyErr_Restore(type, error, trace);
+        else { Py_XDECREF(type); Py_XDECREF(error); Py_XDECREF(trace); }
         return NULL;
     }
     if (s->count >= s->due) {
