@@ -174,7 +174,7 @@ def test_a_killed_profile_loses_at_most_one_batch(plugin, keep, numbers, tmp_pat
         made = profiler.Profiler(STORE, frozenset({{"cpu", "torch:cpu"}}), cell_seconds=5)
         made.run(made.contests([read(Path({str(sample.path)!r}))]).values())
     """
-    killed = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)
+    killed = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=600)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     kept = profiler(Store()).contests([sample])[sample.key]
     rounds = sorted(len(cell.batches.seconds) for cell in kept.cells.values() if cell.status == "partial")
