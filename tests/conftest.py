@@ -9,6 +9,9 @@ import pytest
 from codedag.backends import registry
 
 SLICE = 0.2
+#: Variables that whoever runs the tests may have set, and that change what programs do or say.
+SETTINGS = ("CODEDAG_DISABLE", "CODEDAG_COMPILER", "CODEDAG_THREADS", "CODEDAG_SYNCHRONOUS", "CODEDAG_CHECK")
+SETTINGS += ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,8 +46,10 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(autouse=True)
 def codedag_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch):
-    """Every test has a CodeDAG home of its own, so that none touches the user's."""
+    """Every test has a CodeDAG home of its own, so that none touches the user's, and none of the user's settings."""
     home = tmp_path_factory.mktemp("codedag-home")
+    for name in SETTINGS:
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CODEDAG_HOME", str(home))
     return home
 
