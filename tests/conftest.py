@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import hypothesis
 import pytest
 
 from codedag.backends import registry
@@ -17,6 +18,14 @@ SETTINGS += ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=0, help="seed of the slice of the long suites and of random cases")
     parser.addoption("--full", action="store_true", help="run the long suites whole")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Random properties follow the printed seed, and no clock ends them: a busy machine must not fail a test."""
+    calm = [hypothesis.HealthCheck.too_slow]
+    hypothesis.settings.register_profile("calm", deadline=None, suppress_health_check=calm, print_blob=True)
+    hypothesis.settings.load_profile("calm")
+    hypothesis.core.global_force_seed = config.getoption("--seed")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
