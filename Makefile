@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
-SEED ?= $(shell date +%j%H%M)
+SEED := $(or $(SEED),$(shell date +%j%H%M))
 
 .PHONY: setup demo test test-full lint format bench bench-peers screenshots docs wheel schemas clean
 
