@@ -17,7 +17,7 @@ $(STAMP): constraints.txt pyproject.toml setup.py $(wildcard src/codedag/*/*.[ch
 	@touch $@
 
 demo: setup
-	$(BIN)/python scripts/demo.py
+	$(BIN)/python -m codedag demo --folder data/demo -o build/demo
 
 lint: setup
 	$(BIN)/ruff check .
