@@ -47,7 +47,11 @@ setup(
             optional=True,
         ),
         Extension(
-            "codedag.instrument._bind", ["src/codedag/instrument/_bind.c"], extra_compile_args=FLAGS, optional=True
+            "codedag.instrument._bind",
+            ["src/codedag/instrument/_bind.c"],
+            depends=["src/codedag/instrument/objects.h"],
+            extra_compile_args=FLAGS,
+            optional=True,
         ),
         Extension(
             "codedag.trace._gather",
@@ -71,7 +75,13 @@ setup(
             extra_compile_args=[*FLAGS, "-ffp-contract=off"] if FLAGS else FLAGS,
             optional=True,
         ),
-        Extension("codedag.migrate._patch", ["src/codedag/migrate/_patch.c"], extra_compile_args=FLAGS, optional=True),
+        Extension(
+            "codedag.migrate._patch",
+            ["src/codedag/migrate/_patch.c"],
+            depends=["src/codedag/instrument/objects.h"],
+            extra_compile_args=FLAGS,
+            optional=True,
+        ),
         Extension(
             "codedag.migrate._lane",
             ["src/codedag/migrate/_lane.c"],
