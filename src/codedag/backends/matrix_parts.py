@@ -180,7 +180,7 @@ def _asking() -> Callable[[], int] | None:
         return None
     for path in (Path(np.__file__).parent.parent / "numpy.libs").glob("*openblas*"):
         try:
-            library = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+            library = ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD | os.RTLD_NOW)
         except OSError:
             continue
         for name in ("scipy_openblas_get_num_threads64_", "openblas_get_num_threads64_", "openblas_get_num_threads"):
