@@ -213,6 +213,39 @@ def test_no_page_is_wider_than_a_laptop(browser, two_units):
     browser.resize(1500, 1000)
 
 
+def test_a_change_that_is_only_planned_is_not_called_measured_in_use(browser, two_units):
+    """A plan that was made from costs: its gains are those of the costs, on both pages that tell them."""
+    run = RunDirectory(two_units)
+    move = msgspec.structs.replace(run.plan.moves[0], kind="substitute", ops=[5], variant="torch", chain=["torch"])
+    move = msgspec.structs.replace(move, seconds=None, baseline_seconds=None, gain_low=None, gain_high=None)
+    save(msgspec.structs.replace(run.plan, moves=[move]), two_units / "plan.json")
+    (two_units / "report.json").unlink()
+    _open(browser, two_units)
+    assert "measured in use" not in _show(browser, "operations")
+    assert browser.run("document.getElementById('op-5').innerText").split("\t")[-3:] == [
+        "cuda:0 (simulated) / torch", "10.0\u00d7", "sure",
+    ]  # fmt: skip
+    assert "train.py:12\u201313\tsubstitute: torch\ttorch\texact\t200 ms\t20.0 ms\t10.0\u00d7" in _show(browser, "plan")
+
+
+def test_what_was_changed_later_has_no_ring(browser, two_units):
+    """The first calls of a chain are left alone while its kernel is built; that is no refusal."""
+    report = RunDirectory(two_units).report
+    waits = msgspec.structs.replace(report.declined[0], where="train.py:12-13", reason="its kernel was being built")
+    save(msgspec.structs.replace(report, declined=[*report.declined, waits]), two_units / "report.json")
+    _open(browser, two_units)
+    _show(browser, "graph")
+    assert browser.run("document.querySelectorAll('.b.declined').length") == 1  # cv2.imread, in line 10
+
+
+def test_the_machine_is_told_by_name_and_threads(browser, two_units):
+    machine = RunDirectory(two_units).machine
+    units = [msgspec.structs.replace(machine.pus[0], threads=2, capability=["Old Faithful"]), machine.pus[1]]
+    save(msgspec.structs.replace(machine, pus=units), two_units / "machine.json")
+    _open(browser, two_units)
+    assert "cpu Old Faithful, 2 threads, 17.2 GB" in _show(browser, "summary")
+
+
 def test_a_choice_is_simulated_at_once(browser, two_units):
     _open(browser, two_units)
     _show(browser, "plan")
