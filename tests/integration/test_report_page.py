@@ -56,18 +56,18 @@ def _name(item) -> str:
     return f"op {item[1]}" if item[0] == "op" else f"copy {item[1][0]} {item[1][1]}"
 
 
-def test_the_page_simulates_plans_as_the_model_says(browser, tmp_path):
+def test_the_page_simulates_plans_as_the_model_says(browser, tmp_path, seed):
     """1,000 plans are replayed, changed and measured for memory, by the page and by an independent checker."""
     (tmp_path / "run").mkdir()
     write_page(RunDirectory(tmp_path / "run"), tmp_path / "page.html")
     browser.open(f"file://{tmp_path}/page.html")
-    begin = random.randrange(10**6)
-    asked, expected, seed = [], [], begin
+    number = random.Random(seed).randrange(10**6)
+    asked, expected = [], []
     while len(asked) < INSTANCES:
-        seed += 1
-        made = instance(seed)
+        number += 1
+        made = instance(number)
         found = times(made, made["order"])
-        rng = random.Random(seed)
+        rng = random.Random(number)
         moved = {
             op: rng.choice(sorted(made["costs"][op])) for op in rng.sample(sorted(made["place"]), 1 + len(found) // 9)
         }
@@ -83,7 +83,7 @@ def test_the_page_simulates_plans_as_the_model_says(browser, tmp_path):
                 "choice": choice,
             }
         )
-        expected.append((seed, found, times(made, other), peaks(made, made["order"], found)))
+        expected.append((number, found, times(made, other), peaks(made, made["order"], found)))
     told = []
     for first in range(0, INSTANCES, 100):
         told += browser.run(f"{JUDGE}({json.dumps(asked[first : first + 100])})")
@@ -103,16 +103,20 @@ def test_the_page_simulates_plans_as_the_model_says(browser, tmp_path):
         }, number
 
 
-def test_the_page_replays_the_plans_of_the_planner(browser, tmp_path):
+# In these an operation that takes no time comes after others at the same moment.
+NO_TIME = (5174, 9043, 10570, 11993, 12105, 14360)
+
+
+def test_the_page_replays_the_plans_of_the_planner(browser, tmp_path, seed):
     """1,000 plans that `codedag plan` would write take in the page what their files say."""
     (tmp_path / "run").mkdir()
     write_page(RunDirectory(tmp_path / "run"), tmp_path / "page.html")
     browser.open(f"file://{tmp_path}/page.html")
-    begin = random.randrange(10**6)
+    begin = random.Random(seed).randrange(10**6)
     asked, plans = [], []
-    for seed in range(begin, begin + INSTANCES):
-        made = instance(seed)
-        plan = msgspec.to_builtins(make_plan(*as_files(made), budget=0.0, seed=seed))
+    for number in (*NO_TIME, *range(begin, begin + INSTANCES)):
+        made = instance(number)
+        plan = msgspec.to_builtins(make_plan(*as_files(made), budget=0.0, seed=number))
         facts = {
             "placement": [[one["op"], one["pu"], one["variant"]] for one in plan["placement"]],
             "schedule": [[one["op"], one["start"], one["end"]] for one in plan["schedule"]],
@@ -120,18 +124,18 @@ def test_the_page_replays_the_plans_of_the_planner(browser, tmp_path):
         }
         kept = {k: made[k] for k in ("pus", "links", "edges", "nbytes", "scratch")}
         asked.append({**kept, "plan": facts, "choice": {}})
-        plans.append((seed, plan))
+        plans.append((number, plan))
     told = []
-    for first in range(0, INSTANCES, 100):
+    for first in range(0, len(asked), 100):
         told += browser.run(f"{JUDGE}({json.dumps(asked[first : first + 100])})")
-    for (seed, plan), said in zip(plans, told, strict=True):
+    for (number, plan), said in zip(plans, told, strict=True):
         result = said["replayed"]
-        assert "error" not in result, (seed, result)
-        assert _near(result["makespan"], plan["makespan_seconds"]), seed
+        assert "error" not in result, (number, result)
+        assert _near(result["makespan"], plan["makespan_seconds"]), number
         for step in plan["schedule"]:
-            assert _near(result["items"][f"op {step['op']}"][1], step["end"]), (seed, step)
+            assert _near(result["items"][f"op {step['op']}"][1], step["end"]), (number, step)
         for copy in plan["transfers"]:
-            assert _near(result["items"][f"copy {copy['op']} {copy['dst']}"][1], copy["end"]), (seed, copy)
+            assert _near(result["items"][f"copy {copy['op']} {copy['dst']}"][1], copy["end"]), (number, copy)
 
 
 def _near(one: float, other: float) -> bool:
