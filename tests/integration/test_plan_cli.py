@@ -22,7 +22,7 @@ from codedag.ir import load
 
 def codedag(*arguments, cwd=None):
     command = [sys.executable, "-m", "codedag", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=cwd, env=dict(os.environ))
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=cwd, env=dict(os.environ))
 
 
 def written(made, folder):
@@ -186,7 +186,7 @@ def test_bad_input_exits_with_2_and_names_the_culprit(tmp_path):
         arguments[name] = ["plan", *map(str, written(made, folder)), "-o", str(folder / "plan.json")]
     (tmp_path / "cases.json").write_text(json.dumps(arguments))
     command = [sys.executable, "-c", ALL_BAD, str(tmp_path / "cases.json")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     said = json.loads(done.stdout)
     assert set(said) == set(BAD)
     for name, (code, words) in said.items():
@@ -344,7 +344,7 @@ print("PLAN", json.dumps(plan))
 def _script(source, folder):
     (folder / "script.py").write_text(source)
     done = subprocess.run(
-        [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=300, env=dict(os.environ)
+        [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=600, env=dict(os.environ)
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -28,7 +28,7 @@ class PipelineMigrator:
     def __init__(
         self, wishes: Wishes, mode: str | Mode = "sample", allow: Allowed = (EXACT,), demote: bool = True
     ) -> None:
-        self._migrator = Migrator(wishes, mode, [_class(one) for one in allow], demote)
+        self._migrator = Migrator(wishes, mode, [equivalence(one) for one in allow], demote)
 
     @classmethod
     def from_plan(cls, plan: AnyPlan, default_device: str | None = None, **options: Any) -> PipelineMigrator:
@@ -151,7 +151,8 @@ class UniversalWrapper:
         return self._migrator.stats_of(self._patch)
 
 
-def _class(name: str | Equivalence) -> Equivalence:
+def equivalence(name: str | Equivalence) -> Equivalence:
+    """The class of equivalence of this name."""
     try:
         return Equivalence(name)
     except ValueError as error:

@@ -16,7 +16,7 @@ import click
 from codedag.cli.options import tell
 
 if TYPE_CHECKING:
-    from codedag.ir import RunDirectory, Source
+    from codedag.ir import Source
     from codedag.plan.problem import Problem
     from codedag.plan.search import Progress
     from codedag.plan.solution import Solution
@@ -71,6 +71,7 @@ def _default_place(run: str | None) -> Path:
 def _problem(
     run: str | None, graph: str | None, costs: str | None, machine: str | None
 ) -> tuple[Problem, list[Source]]:
+    from codedag.api.planning import sources_of
     from codedag.ir import RunDirectory, load
     from codedag.ir.cost_columns import read_cost_columns
     from codedag.plan.problem import Problem
@@ -83,23 +84,8 @@ def _problem(
     loaded = directory.graph if directory is not None and not graph else load(graph or "", "graph")
     table = directory.costs if directory is not None and not costs else read_cost_columns(costs or "")
     found = directory.machine if directory is not None and not machine else load(machine or "", "machine")
-    sources = _sources(directory) if directory is not None and not graph else []
+    sources = sources_of(directory) if directory is not None and not graph else []
     return Problem(loaded, table, found), sources
-
-
-def _sources(directory: RunDirectory) -> list[Source]:
-    """The user's files that the graph names, as they are now."""
-    from hashlib import sha256
-
-    from codedag.ir import Source
-
-    home = Path(directory.run.cwd) if directory.has("run") else Path()
-    found = []
-    for file in sorted(set(directory.graph.op_columns.file)):
-        path = home / file
-        if file and path.is_file():
-            found.append(Source(file=file, sha256=sha256(path.read_bytes()).hexdigest()))
-    return found
 
 
 @contextmanager
