@@ -134,7 +134,8 @@ def _call(command: list[str]) -> None:
 
 def _run_tests(python: Path, options: argparse.Namespace) -> int:
     chosen = [path for path in (FULL if options.full else SHORT) if (HERE / path).exists()]
-    command = [str(python), "-m", "pytest", "-q", "--seed", options.seed, *chosen, *(["--full"] if options.full else [])]
+    command = [str(python), "-m", "pytest", "-q", "--seed", options.seed, *chosen]
+    command += ["--full"] if options.full else []
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
     run = functools.partial(subprocess.run, cwd=HERE, env=environment)
     failed = run([*command, "-n", options.workers]).returncode

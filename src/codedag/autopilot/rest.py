@@ -189,7 +189,7 @@ class Rest:
         """Begins anew in another process: no thread of ours is there, and nothing more is done."""
         self._team, self.course.decided = None, False
 
-    def note(self) -> list[str]:
+    def notes(self) -> list[str]:
         """What is to be said about it at the end."""
         if not self.course.decided:
             return []

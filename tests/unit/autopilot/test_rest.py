@@ -125,7 +125,7 @@ def test_nothing_is_done_in_a_worker(resting):
     made.forget()
     made.batch(Loader())
     assert library.teams == []
-    assert made.note() == []
+    assert made.notes() == []
 
 
 def test_a_program_that_says_how_threads_wait_is_left_alone(monkeypatch):

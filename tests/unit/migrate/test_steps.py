@@ -1,4 +1,4 @@
-"""The iterator that stands in a loop: what it tells, and that an exception of the program's own handler is never lost."""
+"""The iterator that stands in a loop: what it tells, and that what the program's handlers raise is not lost."""
 
 from __future__ import annotations
 
