@@ -128,11 +128,15 @@ def run(ctx: click.Context, mode: str, folder: Path, where: str | None, no_insta
     prefix = [sys.executable] if no_install else _ready(ctx, found, _chosen(where), fresh)
     arguments = ["baseline.py"] if mode == "baseline" else ["-m", "codedag", "run", "-o", RUN, "optimization.py"]
     code = subprocess.run([*prefix, *arguments], cwd=found.path).returncode
+    if code != 0:  # what is in the folder is of another time
+        ended = f"exit code {code}" if code > 0 else f"signal {-code}"
+        say(ctx, f"the training ended with {ended}: correct {mode}.py", f"next: codedag experiment run {mode}")
+        return code if code > 0 else 128 - code
     newest = found.newest(mode)
     if newest is not None:
         say(ctx, f"results: {newest[0]}")
     say(ctx, "next: codedag experiment " + ("run optimization" if mode == "baseline" else "report"))
-    return code if code >= 0 else 128 - code
+    return 0
 
 
 def _chosen(where: str | None) -> str:
