@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -159,6 +160,17 @@ if __name__ == "__main__":
 """
 
 
+INTERRUPTED_TRAINING = """
+import time
+try:
+    print("begun", flush=True)
+    time.sleep(300)
+finally:
+    time.sleep(1)
+    open("saved", "w").close()
+"""
+
+
 def _codedag(*arguments, cwd, code=0, **environment):
     done = subprocess.run(
         [sys.executable, "-m", "codedag", "experiment", *map(str, arguments)],
@@ -247,6 +259,22 @@ def test_the_exit_code_is_that_of_the_training(small):
     said = _codedag("run", "baseline", "--no-install", cwd=small.path, code=7).stderr
     assert "ended with exit code 7: correct baseline.py" in said
     assert "next: codedag experiment run baseline" in said
+
+
+def test_what_an_interrupted_training_has_to_save_is_waited_for(small):
+    (small.path / "optimization.py").write_text(INTERRUPTED_TRAINING)
+    command = [sys.executable, "-m", "codedag", "experiment", "run", "optimization", "--no-install"]
+    with subprocess.Popen(
+        command, cwd=small.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        said = process.communicate()[1]
+    assert process.returncode == 130
+    assert "correct" not in said
+    assert (small.path / "saved").is_file()
+    assert (small.path / "results" / "run" / "report.html").is_file()
 
 
 @pytest.mark.parametrize(
