@@ -179,7 +179,7 @@ def test_output_is_that_of_commands_before_it(name):
 @pytest.mark.parametrize("name", [name for name in NAMES if _commands(name)])
 def test_commands_of_a_page_can_be_given(name, inputs, monkeypatch):
     monkeypatch.chdir(inputs)
-    targets = set(" ".join(re.findall(r"^([\w -]+):", (ROOT / "Makefile").read_text(), re.M)).split())
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
     extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
     for where, words in _commands(name):
         if words[0] == "codedag":
@@ -309,7 +309,7 @@ def _call(words: list[str], folder: Path, where: str) -> str:
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=300,
+        timeout=600,
         env={
             **os.environ,
             **variables,

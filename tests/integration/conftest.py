@@ -45,5 +45,5 @@ def codedag(tmp_path: Path, codedag_home: Path) -> Run:
 def _run(command: list[str], cwd: Path, settings: dict[str, object]) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **settings.pop("env", {})}  # type: ignore[dict-item]
     return subprocess.run(
-        command, cwd=settings.pop("cwd", cwd), env=environment, capture_output=True, text=True, timeout=300, **settings
+        command, cwd=settings.pop("cwd", cwd), env=environment, capture_output=True, text=True, timeout=600, **settings
     )

@@ -38,7 +38,7 @@ def test_that_fails():
 def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_suite.py").write_text(SUITE)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "codedag.plugins.pytest_plan", "-p", "no:cacheprovider"]
-    return subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, timeout=300)
+    return subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, timeout=600)
 
 
 @pytest.mark.parametrize("mode", ["sample", pytest.param("strict", marks=pytest.mark.long)])

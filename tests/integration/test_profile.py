@@ -62,7 +62,7 @@ def names(folder: Path) -> set[str]:
 
 
 def test_a_run_is_measured_and_measured_once(codedag, traced):
-    done = codedag("profile", traced, "--budget", "20", "--cell", "0.1", "--pus", "cpu")
+    done = codedag("profile", traced, "--budget", "300", "--cell", "0.1", "--pus", "cpu")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == f"next: codedag plan {traced}"
     run = load(traced)

@@ -23,7 +23,7 @@ def answer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("resident")
     command = [sys.executable, "-W", "ignore", str(HERE / "resident_programs.py")]
     environment = {**os.environ, "CODEDAG_HOME": str(folder / "home")}
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -98,7 +98,7 @@ def test_a_project_sets_what_its_runs_may_do(codedag, program, tmp_path):
     [
         ("[tool.codedag]\nalow = 'ulp'\n", [], "tool.codedag.alow is not a setting"),
         ("", ["--allow", "fast"], "'fast' is no class of equivalence"),
-        ("", ["--budget-ram", "lots"], "'lots' is no amount of memory"),
+        ("", ["--budget-ram", "lots"], "'lots' is no amount of bytes"),
         ("", ["--max-overhead", "2"], "'2' is no share of the time"),
         ("", ["--plan", "none.json"], "none.json"),
     ],

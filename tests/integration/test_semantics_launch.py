@@ -165,7 +165,7 @@ def _write(directory: Path, files: Files) -> None:
 
 def _run(command: list[str], directory: Path) -> Outcome:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "COV"))}
-    done = subprocess.run(command, cwd=directory, input=b"first\nsecond\n", capture_output=True, env=env, timeout=120)
+    done = subprocess.run(command, cwd=directory, input=b"first\nsecond\n", capture_output=True, env=env, timeout=600)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -20,7 +20,7 @@ WORK = ("resize", "astype", "truediv", "transpose", "ascontiguousarray", "from_n
 
 
 def _run(command: list[str], **more: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=PROGRAMS, check=False, **more)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=PROGRAMS, check=False, **more)
 
 
 def _traced(tmp_path: Path, *args: str, script: str = "loader.py", code: int = 0) -> tuple[RunDirectory, str, str]:

@@ -28,7 +28,8 @@ class PipelineMigrator:
     def __init__(
         self, wishes: Wishes, mode: str | Mode = "sample", allow: Allowed = (EXACT,), demote: bool = True
     ) -> None:
-        classes = [_class(one) for one in ([allow] if allow is None or isinstance(allow, str | Equivalence) else allow)]
+        named = [allow] if allow is None or isinstance(allow, str | Equivalence) else allow
+        classes = [equivalence(one) for one in named]
         self._migrator = Migrator(wishes, mode, classes, demote)
 
     @classmethod
@@ -158,7 +159,8 @@ class UniversalWrapper:
         return self._migrator.stats_of(self._patch)
 
 
-def _class(name: str | Equivalence) -> Equivalence:
+def equivalence(name: str | Equivalence) -> Equivalence:
+    """The class of equivalence of this name."""
     try:
         return Equivalence(name)
     except ValueError as error:

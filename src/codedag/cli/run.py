@@ -48,6 +48,7 @@ _INSIDE = "use torchrun --no-python ... codedag run SCRIPT"
     help="Also use variants that round differently: ulp, level1 (one grey level).",
 )
 @click.option("--budget-ram", metavar="SIZE", help="Memory for what is kept between epochs, such as 2G.")
+@click.option("--budget-disk", metavar="SIZE", help="Disk for arrays that memory has no room for; none unless given.")
 @click.option("--max-overhead", metavar="SHARE", help="Share of the time that observing may cost, such as 2%.")
 @output_option
 @program_arguments
@@ -97,7 +98,7 @@ def _options(asked: dict[str, Any]) -> Options:
     found = Options(plan, wishes, chosen.get("observe-only", False), chosen.get("fresh", False))
     allow = tuple(map(Equivalence, chosen.get("allow", ("exact",))))
     return replace(
-        found, allow=allow, budget_nbytes=chosen.get("budget-ram"),
+        found, allow=allow, budget_nbytes=chosen.get("budget-ram"), disk_nbytes=chosen.get("budget-disk", 0),
         max_overhead=chosen.get("max-overhead", found.max_overhead), begun=BEGUN,
     )  # fmt: skip
 
