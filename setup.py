@@ -34,7 +34,7 @@ GATHERER = ["_gather.c", "gather_names.c", "gather_values.c", "gather_flow.c", "
 # Kernels that must round as libraries do: no product and sum are contracted into one operation.
 EXACT_FLAGS = [] if sys.platform == "win32" else ["-O3", "-std=gnu11", "-ffp-contract=off"]
 PARTS = ("resample", "turn", "affine", "lines", "places", "distance", "colour", "table", "blur", "bytes")
-PARTS += ("shrink", "slope", "finite", "glass", "convolve")
+PARTS += ("shrink", "slope", "finite", "glass", "convolve", "bank")
 PIXELS = ["_pixels.c", *(f"pixels_{part}.c" for part in PARTS)]
 
 setup(
@@ -47,7 +47,11 @@ setup(
             optional=True,
         ),
         Extension(
-            "codedag.instrument._bind", ["src/codedag/instrument/_bind.c"], extra_compile_args=FLAGS, optional=True
+            "codedag.instrument._bind",
+            ["src/codedag/instrument/_bind.c"],
+            depends=["src/codedag/instrument/objects.h"],
+            extra_compile_args=FLAGS,
+            optional=True,
         ),
         Extension(
             "codedag.trace._gather",
@@ -71,7 +75,13 @@ setup(
             extra_compile_args=[*FLAGS, "-ffp-contract=off"] if FLAGS else FLAGS,
             optional=True,
         ),
-        Extension("codedag.migrate._patch", ["src/codedag/migrate/_patch.c"], extra_compile_args=FLAGS, optional=True),
+        Extension(
+            "codedag.migrate._patch",
+            ["src/codedag/migrate/_patch.c"],
+            depends=["src/codedag/instrument/objects.h"],
+            extra_compile_args=FLAGS,
+            optional=True,
+        ),
         Extension(
             "codedag.migrate._lane",
             ["src/codedag/migrate/_lane.c"],

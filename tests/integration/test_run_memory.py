@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -60,3 +61,15 @@ def test_what_is_kept_stays_within_the_budget(tmp_path, faster):
     assert said == kept == few
     assert much > plain + 80 * MEGA  # 40 pictures of 3 MB are worth being kept
     assert little < plain + 12 * MEGA + OURS
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks are counted in other units elsewhere")
+def test_what_memory_has_no_room_for_is_kept_on_disk(tmp_path, codedag_home):
+    (tmp_path / "s.py").write_text(PROGRAM)
+    run = ["-m", "codedag", "run", "--fresh", "--budget-ram", "12M", "--budget-disk", "60M", "s.py"]
+    plain = subprocess.run([sys.executable, "s.py"], cwd=tmp_path, capture_output=True, text=True)
+    environment = {**os.environ, "CODEDAG_HOME": str(codedag_home), "CODEDAG_SYNCHRONOUS": "1"}
+    done = subprocess.run([sys.executable, *run], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout == plain.stdout, done.stderr
+    kept = float(re.search(r"kept on disk: ([\d.]+) MB", done.stderr)[1])
+    assert 3 <= kept <= 63  # twenty pictures of 3 MB, fewer if this machine's disk is not worth reading

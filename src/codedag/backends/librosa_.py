@@ -10,6 +10,7 @@ import numpy as np
 from codedag.backends import librosa_calls
 from codedag.backends.frames import other_library, spectrum, window_of
 from codedag.backends.lines import value_range
+from codedag.backends.matrix_parts import product
 from codedag.backends.reasons import answer, is_number
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.backends.remembered import Remembered, exact_key
@@ -142,7 +143,7 @@ def melspectrogram(
     """The spectrogram, and its product with a remembered bank."""
     strength = np.abs(spectrum(y, n_fft, hop_length, window_of(window, n_fft))) ** power
     bank = _bank(sr, n_fft, n_mels, fmin, fmax, htk, norm, dtype)
-    return np.einsum("...ft,mf->...mt", strength, bank, optimize=True)  # type: ignore[no-any-return]
+    return product(strength, bank)
 
 
 @melspectrogram.guard

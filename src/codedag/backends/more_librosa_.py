@@ -12,6 +12,7 @@ from codedag.backends import librosa_calls
 from codedag.backends.frames import window_of
 from codedag.backends.librosa_ import LIBROSA, Array, _bank, melspectrogram
 from codedag.backends.librosa_frames_ import SCIPY
+from codedag.backends.matrix_parts import rounded
 from codedag.backends.numpy_calls import maybe
 from codedag.backends.registry import ULP, Call, substitutes
 from codedag.ir.verdict import No, Verdict
@@ -45,7 +46,7 @@ def melspectrogram_single(
     if power == 1:
         np.sqrt(strength, out=strength)
     bank = _bank(sr, n_fft, n_mels, fmin, fmax, htk, norm, dtype)
-    return np.matmul(bank, strength.T)  # type: ignore[no-any-return]
+    return rounded(strength, bank)
 
 
 def _strength(sound: Array, length: int, step: int, window: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ import click
 from codedag.cli.options import tell
 
 if TYPE_CHECKING:
-    from codedag.ir import RunDirectory, Source
+    from codedag.ir import Source
     from codedag.plan.problem import Problem
     from codedag.plan.search import Progress
     from codedag.plan.solution import Solution
@@ -47,6 +48,8 @@ def command(
     from codedag.ir import write_atomically
     from codedag.plan.decide import solve
 
+    if not math.isfinite(budget):
+        raise click.UsageError(f"Invalid value for '--budget': {budget} is no number of seconds.")
     place = Path(output) if output else _default_place(run)
     problem, sources = _problem(run, graph, costs, machine)
     with _bar(budget, quiet=as_json or ctx.obj["quiet"]) as progress:
@@ -68,6 +71,7 @@ def _default_place(run: str | None) -> Path:
 def _problem(
     run: str | None, graph: str | None, costs: str | None, machine: str | None
 ) -> tuple[Problem, list[Source]]:
+    from codedag.api.planning import sources_of
     from codedag.ir import RunDirectory, load
     from codedag.ir.cost_columns import read_cost_columns
     from codedag.plan.problem import Problem
@@ -80,23 +84,8 @@ def _problem(
     loaded = directory.graph if directory is not None and not graph else load(graph or "", "graph")
     table = directory.costs if directory is not None and not costs else read_cost_columns(costs or "")
     found = directory.machine if directory is not None and not machine else load(machine or "", "machine")
-    sources = _sources(directory) if directory is not None and not graph else []
+    sources = sources_of(directory) if directory is not None and not graph else []
     return Problem(loaded, table, found), sources
-
-
-def _sources(directory: RunDirectory) -> list[Source]:
-    """The user's files that the graph names, as they are now."""
-    from hashlib import sha256
-
-    from codedag.ir import Source
-
-    home = Path(directory.run.cwd) if directory.has("run") else Path()
-    found = []
-    for file in sorted(set(directory.graph.op_columns.file)):
-        path = home / file
-        if file and path.is_file():
-            found.append(Source(file=file, sha256=sha256(path.read_bytes()).hexdigest()))
-    return found
 
 
 @contextmanager

@@ -9,6 +9,7 @@
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include "objects.h"
 
 #define PREFIX 9 /* "\0codedag:" */
 typedef struct { PyObject *sites, *switches, *spread; } Objects;
@@ -147,18 +148,6 @@ static PyObject *sites(PyObject *module, PyObject *args) {
     }
     PyBuffer_Release(&what_of);
     return made;
-}
-
-/* All objects that the collector knows.  Who has them must let them go before any other thread runs: Python enlarges a
-   tuple in place while it is being made, and fails if somebody else refers to it. */
-static PyObject *all_objects(void) {
-    PyObject *gc = PyImport_ImportModule("gc"), *objects = gc ? PyObject_CallMethod(gc, "get_objects", NULL) : NULL;
-    Py_XDECREF(gc);
-    if (objects && !PyList_Check(objects)) {
-        Py_CLEAR(objects);
-        PyErr_SetString(PyExc_TypeError, "gc.get_objects gave no list");
-    }
-    return objects;
 }
 
 static int put_by_file(PyObject *found, PyObject *function) {

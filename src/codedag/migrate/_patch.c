@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 #include "structmember.h"
+#include "../instrument/objects.h"
 
 #ifdef _MSC_VER
 #define THREAD_LOCAL __declspec(thread)
@@ -356,18 +357,6 @@ static void look_at_all(PyObject *objects, PyObject *targets, Search *s) {
         traverse(o, look, s);
         if (s->hit && PyList_Append(s->found, o) < 0) s->failed = 1;
     }
-}
-
-/* All objects that the collector knows.  Who has them must let them go before any other thread runs: Python enlarges a
-   tuple in place while it is being made, and fails if somebody else refers to it. */
-static PyObject *all_objects(void) {
-    PyObject *gc = PyImport_ImportModule("gc"), *objects = gc ? PyObject_CallMethod(gc, "get_objects", NULL) : NULL;
-    Py_XDECREF(gc);
-    if (objects && !PyList_Check(objects)) {
-        Py_CLEAR(objects);
-        PyErr_SetString(PyExc_TypeError, "gc.get_objects gave no list");
-    }
-    return objects;
 }
 
 static PyObject *alive(PyObject *m, PyObject *ids) {
