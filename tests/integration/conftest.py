@@ -50,7 +50,7 @@ def codedag(tmp_path: Path, codedag_home: Path) -> Run:
     return run
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def faster(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment in which whatever gives the same is taken to be faster: then no test depends on a clock."""
     folder = tmp_path_factory.mktemp("faster")
