@@ -374,3 +374,10 @@ def test_the_guides_plan_a_loader(tmp_path):
     plan = json.loads(_script(LOADER, tmp_path).partition("PLAN ")[2])
     assert "ImageDataset.__getitem__/ImageDataset.preprocess/cv2.resize" in plan["context_device_map"]
     assert (tmp_path / "results" / "optimized_partition.json").is_file()
+
+
+@pytest.mark.parametrize("budget", ["nan", "inf"])
+def test_a_budget_is_a_number_of_seconds(budget, tmp_path):
+    done = codedag("plan", *written(random_instance(11, 5), tmp_path), "-o", tmp_path / "p.json", "--budget", budget)
+    assert (done.returncode, "--budget" in done.stderr) == (2, True)
+    assert not (tmp_path / "p.json").exists()

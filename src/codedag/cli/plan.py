@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,6 +48,8 @@ def command(
     from codedag.ir import write_atomically
     from codedag.plan.decide import solve
 
+    if not math.isfinite(budget):
+        raise click.UsageError(f"Invalid value for '--budget': {budget} is no number of seconds.")
     place = Path(output) if output else _default_place(run)
     problem, sources = _problem(run, graph, costs, machine)
     with _bar(budget, quiet=as_json or ctx.obj["quiet"]) as progress:

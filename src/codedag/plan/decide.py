@@ -33,14 +33,13 @@ def solve(
     progress: Progress | None = None, front: bool = False,
 ) -> Solution:  # fmt: skip
     """The chosen plan with its times, its bound, and what it is compared with."""
-    context = Context(problem)
-    found = search(context, budget, seed, progress)
+    context, binding = Context(problem), may_bind(problem)
+    found = search(context, budget, seed, progress, whole=binding)
     if found is None:
         confined = problem.confined()
         if confined is None:
             raise why_not(problem)
         return solve(confined, budget=budget, seed=seed, sources=sources, progress=progress, front=front)
-    binding = may_bind(problem)
     if binding:
         found = within_memory(context, found, budget, seed)
     solution = _solution(context, found, list(sources), binding)
