@@ -69,6 +69,7 @@ def test_without_a_plan_nothing_is_said(tmp_path):
         ("{}", (), "plan.json"),
         ('{"context_device_map": {}}', ("--codedag-mode", "sometimes"), "there is no mode 'sometimes'"),
         (None, (), "there is no such file"),
+        ('{"context_device_map": {}}', ("--codedag-stats", "."), "cannot write .: "),
     ],
 )
 def test_bad_plans_are_usage_errors(tmp_path, content, options, words):

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
 from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
+from codedag.autopilot.heap import Heap
 from codedag.autopilot.inside import Inside
-from codedag.autopilot.proving import Proving
+from codedag.autopilot.proving import Proving, WhenProven
 from codedag.autopilot.recalled import Recalled, is_recalled
 from codedag.autopilot.repeats import Repeats
 from codedag.autopilot.replay import Replay
@@ -54,6 +55,7 @@ FEW, LONG = 6, 1.5  # or this many, if they took so many seconds
 SCALAR = 5_000  # executions without data after which a function is left alone
 TICK = 0.2  # seconds between looks at functions that move no data, and at what workers have proven
 MAX_OVERHEAD, GRACE = 0.05, 3.0  # share of the time that observing may take, and seconds that it may always take
+BEATS = 4  # looks at a proof that runs, between two others
 SLOWEST = 1.0  # seconds between them once nothing happens any more
 PATIENCE = 1.0  # seconds that a fork waits for planning to reach a safe point
 
@@ -85,7 +87,9 @@ class Pilot:
     team: Team = field(init=False)
     replay: Replay = field(init=False)
     inside: Inside = field(init=False)
+    heap: Heap = field(init=False)
     prove: Proving = field(init=False)
+    when_proven: WhenProven = field(init=False)
     placed: Placed | None = None  # what the plan places on units
     rows: Rows = field(init=False)
     recalled: Recalled = field(init=False)
@@ -100,6 +104,7 @@ class Pilot:
     _ending: bool = False  # the program has ended: what is not begun is not done
     _working: threading.Lock = field(default_factory=threading.Lock)  # held while something is being planned
     _forking: bool = False
+    _beats: int = 0
     inline: float = 0.0  # seconds of planning in the program's own thread
     beside: float = 0.0  # seconds of the processor that planning took
     unplanned: list[Function] = field(default_factory=list)  # settled, and their planning has not ended
@@ -109,7 +114,8 @@ class Pilot:
         self.prove = Proving(self.synchronous, self._aside)
         self.shelf = Shelf(synchronous=self.synchronous)
         self.team, self.replay, self.inside = Team(self), Replay(self), Inside(self)
-        self.rows, self.recalled = Rows(self), Recalled(self)
+        self.rows, self.recalled, self.when_proven = Rows(self), Recalled(self), WhenProven(self)
+        self.heap = Heap(self.memory.most_nbytes)
         self.widen = Widen(self.program, self.memory, self.later, self._is_planned, self._widened, self._not_widened)
 
     # -- the life of a run
@@ -148,7 +154,7 @@ class Pilot:
     @contextmanager
     def _aside(self) -> Iterator[None]:
         """A block for which a fork need not wait."""
-        held = threading.current_thread() is self._thread
+        held = self.is_beside()
         if held:
             self._working.release()
         try:
@@ -170,6 +176,8 @@ class Pilot:
         self.widen.restore()
         self._end_thread()
         self.prove.rest()
+        for then in self.prove.left():
+            attempt(then)
         attempt(self.inside.restore)
         if self.placed is not None:
             attempt(self.placed.stop)
@@ -180,7 +188,7 @@ class Pilot:
                 if move.file not in loaded and move.kind != PLACE:
                     where = f"{move.file}:{move.line}"
                     self.refused.append(Refused(f"{move.kind} of the plan", where, "the program has no such file"))
-        self.notes += self.team.conclude()
+        self.notes += [*self.team.conclude(), *self.heap.notes(), *self.widen.rest.notes()]
         if self.known:
             made = sum(applied.known for applied in self.applied)
             self.notes.append(f"{made} changes were known from an earlier run and made from the start (--fresh: none)")
@@ -195,7 +203,8 @@ class Pilot:
         """Brings planning to a safe point before a fork."""
         self.forked += 1
         attempt(self.widen.overlap.pause)
-        if self._thread is threading.current_thread():
+        attempt(self.widen.rest.pause)
+        if self.is_beside():
             return
         # From 3.12 on Python warns the program about a fork with threads, and this thread is ours.  It starts again
         # with the next operation: Python 3.13 counts the threads when everything after the fork is done.
@@ -286,6 +295,10 @@ class Pilot:
         else:
             self._inbox.put(job)
 
+    def is_beside(self) -> bool:
+        """Whether this is the background thread."""
+        return self._thread is threading.current_thread()
+
     def observing(self) -> float:
         """Seconds for which the program was held up by observing; what was planned meanwhile does not count."""
         spent: int = site_module.native.spent()
@@ -297,9 +310,11 @@ class Pilot:
         pace = TICK
         while True:
             try:
-                job, pace = self._inbox.get(timeout=pace), TICK
-            except queue.Empty:
-                job, pace = self._look_around, min(1.2 * pace, SLOWEST)  # less and less often while nothing happens
+                job, pace = self._inbox.get(timeout=TICK / BEATS if self.prove.waits() else pace), TICK
+            except queue.Empty:  # less and less often while nothing happens
+                job, pace = self._look_around, min(1.2 * pace, SLOWEST)
+                if self.prove.waits():
+                    job, pace = self._look_at_proofs, TICK
             if job is None:
                 return
             if self._ending:
@@ -309,6 +324,12 @@ class Pilot:
             self.beside = time.thread_time()
             if self._inbox.empty():
                 self.prove.rest()
+
+    def _look_at_proofs(self) -> None:
+        attempt(self.prove.look)
+        self._beats += 1
+        if self._beats % BEATS == 0:
+            self._look_around()
 
     def _look_around(self) -> None:
         """What is done now and then: functions without data are left alone, and processes hear of each other."""
@@ -322,6 +343,8 @@ class Pilot:
         self._end_costly_observing()
         attempt(self.inside.look)
         attempt(self.team.look)
+        if not self.observe_only:
+            attempt(self.heap.look)
 
     def _try_to_plan(self, function: Function) -> None:
         planned = attempt(self._plan_function, *function)
@@ -390,12 +413,14 @@ class Pilot:
         for found in find.chains(file, owner, seen):
             self.apply_chain(file, owner, found.links, found.between)
             taken |= {link.site.info.index for link in found.links} | set(found.between)
+        prefixes = find.prefixes(file, owner, seen, taken)
+        kept = {link.site.info.index for prefix in prefixes for link in prefix.links}
         for call in find.calls(file, owner, seen, self.allow):
             if call.site not in taken and self.go_on():
-                self.apply_call(file, owner, call)
+                self.when_proven.apply(file, owner, call, now=call.site in kept)
         if not self.go_on():
             return
-        for prefix in find.prefixes(file, owner, seen, taken):
+        for prefix in prefixes:
             self.apply_prefix(file, owner, prefix)
             taken |= {link.site.info.index for link in prefix.links}
         self.recalled.look(file, owner, seen, taken)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING
 
+from codedag.autopilot.recalled import recall_at
 from codedag.backends.proof import proven_here
 from codedag.backends.registry import Substitution
 from codedag.instrument.guard import attempt
-from codedag.ir.verdict import No, Verdict
+from codedag.ir.verdict import No, Verdict, Yes
+from codedag.migrate.usable import may_run
 
 if TYPE_CHECKING:  # with what starts processes: only for what is not known
     from collections.abc import Callable
 
+    from codedag.autopilot.find import FoundCall
+    from codedag.autopilot.pilot import Pilot
     from codedag.backends.apart import Prover
+    from codedag.instrument.program import InstrumentedFile
 
 ENDED = "the program ended before it was proven"
 
@@ -25,17 +31,55 @@ class Proving:
         self._synchronous, self._aside = synchronous, aside
         self._prover: Prover | None = None
         self._ended = False
+        self._waiting: list[tuple[Substitution, Callable[[], None]]] = []
+        self._asked = False  # the first of these
 
     def __call__(self, substitution: Substitution) -> Verdict:
         """Yes if it is; what is not known is proven where the program does not notice."""
         if self._synchronous:
             return proven_here(substitution)
+        prover = self._there()
+        with self._aside():
+            return No(ENDED) if self._ended else prover(substitution)
+
+    def _there(self) -> Prover:
         if self._prover is None:
             from codedag.backends.apart import Prover
 
             self._prover = Prover()
-        with self._aside():
-            return No(ENDED) if self._ended else self._prover(substitution)
+        return self._prover
+
+    # -- what nobody waits for
+
+    def is_known(self, substitution: Substitution) -> bool:
+        """Whether asking takes no time."""
+        return self._synchronous or self._there().known(substitution) is not None
+
+    def soon(self, substitution: Substitution, then: Callable[[], None]) -> None:
+        """Has a substitution proven, and does something once that is known; meanwhile other things are planned."""
+        self._waiting.append((substitution, then))
+
+    def waits(self) -> bool:
+        """Whether something is to be done once a proof has ended."""
+        return bool(self._waiting) and not self._ended
+
+    def look(self) -> None:
+        """Asks for the next proof, or does what waited for the one that has ended."""
+        substitution, then = self._waiting[0]
+        prover = self._there()
+        if not self._asked:
+            self._asked = not self.is_known(substitution) and prover.begin(substitution)
+            if self._asked:
+                return
+        elif not prover.has_answered():
+            return
+        self._asked = False
+        del self._waiting[0]
+        then()
+
+    def left(self) -> list[Callable[[], None]]:
+        """What still waits at the end: it hears that there will be no proof."""
+        return [then for _, then in self._waiting]
 
     def end(self) -> None:
         """Ends the proof that runs, if any; there will be no more."""
@@ -45,10 +89,38 @@ class Proving:
 
     def rest(self) -> None:
         """Ends the other process while there is nothing to prove."""
-        if self._prover is not None:
+        if self._prover is not None and not self.waits():
             attempt(self._prover.rest)
 
     def forget(self) -> None:
         """In a process that was just forked: the other process is its parent's."""
+        self._asked = False
         if self._prover is not None:
             attempt(self._prover.forget)
+
+
+class WhenProven:
+    """Changes of one program that are made once their proof has ended; everything else is planned meanwhile."""
+
+    def __init__(self, pilot: Pilot) -> None:
+        self.pilot = pilot
+
+    def apply(self, file: InstrumentedFile, owner: str, call: FoundCall, now: bool) -> None:
+        """Makes a change at once if its proof is known or what else is done to the call needs it, else later."""
+        pilot = self.pilot
+        if now or not pilot.is_beside() or pilot.prove.is_known(call.substitution):
+            pilot.apply_call(file, owner, call)
+        elif may_run(call.substitution, pilot.allow, lambda _: Yes):
+            pilot.prove.soon(call.substitution, partial(self._apply, file, owner, call))
+        else:
+            pilot.apply_call(file, owner, call)  # which says why not
+
+    def _apply(self, file: InstrumentedFile, owner: str, call: FoundCall) -> None:
+        """Makes a change in a function that was planned without it; around it results of the call may be kept."""
+        pilot = self.pilot
+        recall, before = recall_at(file.sites[call.site]), len(pilot.applied)
+        pilot.apply_call(file, owner, call)
+        if len(pilot.applied) > before:
+            if recall is not None:
+                pilot.recalled.around(recall, file, owner)
+            pilot.program.install(file.path, [owner])

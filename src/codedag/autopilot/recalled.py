@@ -41,6 +41,12 @@ class Recalled:
         self.pilot.switch(file, applied, recall.variants())
         trial.on_stop = partial(self.pilot.later, partial(self._end, applied, recall))
 
+    def around(self, recall: Recall, file: InstrumentedFile, owner: str) -> None:
+        """Puts what keeps results around a substitute that now stands in its place."""
+        site = recall.site
+        recall.inner = getattr(site.variant, "inner", site.variant)
+        self.pilot.program.plan(file.path, owner, recall.variants())
+
     def _end(self, applied: Applied, recall: Recall) -> None:
         """Puts back what stood at the site: a substitute that is in use, or nothing."""
         if recall.inner_is_active():
@@ -59,5 +65,10 @@ def _is_slow(applied: Applied, path: str, owner: str) -> bool:
 
 def is_recalled(site: Any) -> bool:
     """Whether the results of a site are kept now."""
+    return recall_at(site) is not None
+
+
+def recall_at(site: Any) -> Recall | None:
+    """What keeps the results of a site now, if anything does."""
     recall = getattr(getattr(site.variant, "inner", site.variant), "__self__", None)
-    return getattr(recall, "recalls", False) is True
+    return recall if getattr(recall, "recalls", False) is True else None

@@ -22,7 +22,10 @@ from codedag.ir.verdict import No, Verdict, Yes
 MOST_SECONDS = 120.0  # for one proof; the slowest takes some seconds with its imports
 IDLE_SECONDS = 5.0  # after which the other process ends: the libraries that it has loaded take memory
 ENDED = "the program ended before it was proven"
-_NICE = 10
+# Seconds of the processor after which the program comes first.  Libraries whose threads spin (OpenBLAS does for 0.1 s
+# after each product) leave nothing to a process that comes last, and a proof that is never done is begun by each run.
+_FREE, _NICE = 3.0, 10
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}  # the same threads would spin here
 
 
 class Prover:
@@ -31,13 +34,52 @@ class Prover:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = False
+        self._open: Substitution | None = None  # the question that was asked and is not answered yet
+        self._until = 0.0  # when it is given up
+        self._said: dict[str, Verdict] = {}  # where nothing can be kept, this remembers
 
     def __call__(self, substitution: Substitution) -> Verdict:
         """Yes if the substitution keeps its promise on this machine; what is known already is not proven again."""
-        known = known_here(substitution)
+        known = self.known(substitution)
         if known is not None:
             return known
-        if not substitution.module.startswith(f"{__package__}."):
+        if self._open is not None:
+            self._answered()
+            known = self.known(substitution)
+        return self._proven(substitution) if known is None else known
+
+    def known(self, substitution: Substitution) -> Verdict | None:
+        """The verdict if it needs no proof; None if it does."""
+        said = self._said.get(substitution.name)
+        return said if said is not None else known_here(substitution)
+
+    def begin(self, substitution: Substitution) -> bool:
+        """Asks without waiting for the answer; False if nobody can be asked so."""
+        if self._ended or self._open is not None or not _is_ours(substitution) or not self._ask(substitution):
+            return False
+        self._open, self._until = substitution, time.monotonic() + MOST_SECONDS
+        return True
+
+    def has_answered(self) -> bool:
+        """Whether the answer to what was begun is there, or none will come; what was said is known from then on."""
+        if self._open is None or self._process is None:
+            return True
+        if time.monotonic() > self._until:
+            self._process.kill()
+        elif not select.select([self._process.stdout.fileno()], [], [], 0)[0]:  # type: ignore[union-attr]
+            return False
+        self._answered()
+        return True
+
+    def _answered(self) -> None:
+        """Waits for the answer to what was begun."""
+        asked, self._open = self._open, None
+        answer = b"" if self._process is None else _line(self._process)
+        if asked is not None and answer:
+            self._said[asked.name] = _verdict(answer, self._process)
+
+    def _proven(self, substitution: Substitution) -> Verdict:
+        if not _is_ours(substitution):
             return proven_here(substitution)  # of a plug-in, which another process may not find
         answer = b""
         for _ in range(2):  # the process may have ended just before it was asked
@@ -54,6 +96,7 @@ class Prover:
     def rest(self) -> None:
         """Ends the other process, which nobody asks now: a program that waits for any child must not meet it."""
         process, self._process = self._process, None
+        self._open = None
         if process is not None:
             _close(process)
 
@@ -68,9 +111,14 @@ class Prover:
             self._process.returncode = 0  # not waited for by this one
             _close(self._process)
             self._process = None
+        self._open = None
 
     def _asked(self, substitution: Substitution) -> bytes:
         """What the other process says; nothing if it has ended, as it does when it had nothing to do for long."""
+        return _line(self._process) if self._ask(substitution) and self._process is not None else b""
+
+    def _ask(self, substitution: Substitution) -> bool:
+        """Whether the other process, which is started if there is none, was asked."""
         if self._process is not None and self._process.poll() is not None:
             _close(self._process)
             self._process = None
@@ -83,8 +131,12 @@ class Prover:
             self._process.stdin.write(question)  # type: ignore[union-attr]
             self._process.stdin.flush()  # type: ignore[union-attr]
         except OSError:
-            return b""
-        return _line(self._process)
+            return False
+        return True
+
+
+def _is_ours(substitution: Substitution) -> bool:
+    return substitution.module.startswith(f"{__package__}.")
 
 
 def _start() -> subprocess.Popen[bytes]:
@@ -92,6 +144,7 @@ def _start() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "codedag.backends.apart"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=os.sep,
+        env={**_ONE_THREAD, **os.environ},
     )  # fmt: skip
 
 
@@ -132,11 +185,13 @@ def _verdict(said: bytes, process: subprocess.Popen[bytes] | None) -> Verdict:
 
 def _main() -> None:
     """Answers each question on stdin by a verdict on stdout, until there are no more or none comes for long."""
-    os.nice(_NICE)  # the program comes first
+    last = False
     answers = os.dup(1)
     os.dup2(2, 1)  # what libraries print is no answer
     questions = FileIO(0, closefd=False)  # unbuffered: what is read ahead would not be seen by `select`
     while select.select([questions], [], [], IDLE_SECONDS)[0] and (line := questions.readline()):
+        if not last and time.process_time() > _FREE:
+            last = os.nice(_NICE) > 0
         source, into = json.loads(line)
         found = [one for one in find(source) if (one.source, one.into) == (source, into)]
         verdict = proven_here(found[0]) if found else No("it is not in the registry")

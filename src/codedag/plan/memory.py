@@ -66,6 +66,7 @@ class TimesTable(Timetable):
     def __init__(self, problem: Problem, times: Times) -> None:
         self.problem, self.place = problem, times.place
         self.start, self.end = times.start, times.end
+        self.turn = array("q", bytes(8 * problem.n))
         columns: list[list[float]] = [list(column) for column in zip(*times.copies, strict=True)] or [[]] * 5
         self.op, self.src, self.dst = (array("i", map(int, column)) for column in columns[:3])
         self.copy_start, self.copy_end = array("d", columns[3]), array("d", columns[4])

@@ -146,14 +146,19 @@ def below(found: Ranking, floor_seconds: float) -> list[str]:
     """The lines below the table: what it does not list, and why."""
     lines = [f"... and {found.left} more"] if found.left else []
     if found.doubtful:
-        fast = f"{floor_seconds * 1e6:.3g} us"
+        fast = _floor_text(floor_seconds)
         lines.append(f"all operations are faster than {fast} (the recorder's own cost): their order may be chance")
     elif found.too_fast:
         many = "1 operation" if found.too_fast == 1 else f"{found.too_fast} operations"
         verb = "is" if found.too_fast == 1 else "are"
-        fast = f"{floor_seconds * 1e6:.3g} us"
+        fast = _floor_text(floor_seconds)
         lines.append(f"{many} faster than {fast} {verb} not ranked (the recorder's own cost)")
     return lines or ([] if found.rows else ["no operation that moves data was seen"])
+
+
+def _floor_text(seconds: float) -> str:
+    """The floor in microseconds; on a busy machine it may be far more than usual."""
+    return f"{seconds * 1e6:.3g} us" if seconds < 1e-3 else time_text(seconds)
 
 
 def moves(plan: Plan) -> list[str]:

@@ -61,6 +61,11 @@ def test_if_everything_is_faster_than_the_recorder_some_is_shown_and_marked():
     assert len(text.hottest(graph, 2, floor_seconds=3e-6)) == 5
 
 
+def test_a_floor_of_a_busy_machine_is_told_in_its_unit():
+    lines = text.below(text.Ranking([0], [""], 1.0, 0, 1, doubtful=True), 0.0185)
+    assert lines == ["all operations are faster than 18.5 ms (the recorder's own cost): their order may be chance"]
+
+
 def test_a_run_that_says_what_the_recorder_cost_sets_the_bar():
     class Info:
         recorder_seconds = 2e-6
