@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
-SEED ?= $(shell date +%j%H%M)
+SEED := $(or $(SEED),$(shell date +%j%H%M))
 
 .PHONY: setup demo test test-full lint format bench bench-peers screenshots docs wheel schemas clean
 
@@ -17,7 +17,7 @@ $(STAMP): constraints.txt pyproject.toml setup.py $(wildcard src/codedag/*/*.[ch
 	@touch $@
 
 demo: setup
-	$(BIN)/python scripts/demo.py
+	$(BIN)/python -m codedag demo --folder data/demo -o build/demo
 
 lint: setup
 	$(BIN)/ruff check .
@@ -36,14 +36,15 @@ PARTS := "tests/unit tests/contract" "tests/property tests/backend tests/loopbac
 PYTEST = $(BIN)/python -m pytest --seed $(SEED) $(FULL)
 ALONE = --last-failed --last-failed-no-failures none
 
-test test-full: lint
+test: lint
 	@for part in $(PARTS); do \
 	  echo "$(PYTEST) -n 2 $$part"; \
 	  $(PYTEST) -n 2 $$part || { echo "What failed above, alone in a process:"; $(PYTEST) $(ALONE) $$part; } || exit 1; \
 	done
 	$(BIN)/python scripts/interpreters.py --seed $(SEED) $(FULL)
 
-test-full: FULL = --full
+test-full:
+	@$(MAKE) --no-print-directory test FULL=--full SEED=$(SEED)
 
 bench: setup
 	$(BIN)/python bench/run.py

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import random
 
+import hypothesis
 import pytest
 
 from codedag.backends import registry
 
 SLICE = 0.2
+#: Variables that whoever runs the tests may have set, and that change what programs do or say.
+SETTINGS = ("CODEDAG_DISABLE", "CODEDAG_COMPILER", "CODEDAG_THREADS", "CODEDAG_SYNCHRONOUS", "CODEDAG_CHECK")
+SETTINGS += ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=0, help="seed of the slice of the long suites and of random cases")
     parser.addoption("--full", action="store_true", help="run the long suites whole")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Random properties follow the printed seed, and no clock ends them: a busy machine must not fail a test."""
+    calm = [hypothesis.HealthCheck.too_slow]
+    hypothesis.settings.register_profile("calm", deadline=None, suppress_health_check=calm, print_blob=True)
+    hypothesis.settings.load_profile("calm")
+    hypothesis.core.global_force_seed = config.getoption("--seed")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -43,8 +55,10 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(autouse=True)
 def codedag_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch):
-    """Every test has a CodeDAG home of its own, so that none touches the user's."""
+    """Every test has a CodeDAG home of its own, so that none touches the user's, and none of the user's settings."""
     home = tmp_path_factory.mktemp("codedag-home")
+    for name in SETTINGS:
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CODEDAG_HOME", str(home))
     return home
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from codedag.api.optimizer import KWayPartitioner as KWayPartitioner
     from codedag.api.optimizer import OptimizerManager as OptimizerManager
     from codedag.api.optimizer import Partition as Partition
+    from codedag.api.planning import optimise as optimise
     from codedag.api.run import Run as Run
     from codedag.api.tracing import trace as trace
     from codedag.api.visualizer import GraphvizDataflowVisualizer as GraphvizDataflowVisualizer
@@ -42,6 +43,7 @@ _HOMES = {
     "Graph": "codedag.ir",
     "Plan": "codedag.ir",
     "Run": "codedag.api.run",
+    "optimise": "codedag.api.planning",
     "GraphCoarsening": "codedag.api.optimizer",
     "IterativeOptimizer": "codedag.api.optimizer",
     "KWayPartitioner": "codedag.api.optimizer",
@@ -90,6 +92,7 @@ __all__ = [
     "apply",
     "create_custom_migrator",
     "load",
+    "optimise",
     "trace",
 ]
 

@@ -309,7 +309,7 @@ def _call(words: list[str], folder: Path, where: str) -> str:
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=300,
+        timeout=600,
         env={
             **os.environ,
             **variables,

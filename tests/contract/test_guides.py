@@ -147,7 +147,7 @@ print("EXPORTED", json.dumps(tracer.export_dataflow_graph()))
 def _run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
     (folder / "script.py").write_text(source)
     done = subprocess.run(
-        [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=300, env=dict(os.environ)
+        [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=600, env=dict(os.environ)
     )
     assert done.returncode == 0, done.stderr
     return done

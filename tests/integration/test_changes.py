@@ -31,8 +31,8 @@ for i in range(80):
     note(f(images[i % 4]))
 caught = 0
 for _ in range(15):
-    signal.setitimer(signal.ITIMER_REAL, 0.01)
     try:
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
         end = time.monotonic() + 5
         while time.monotonic() < end:
             f(images[0])

@@ -131,5 +131,5 @@ def test_links_out_of_the_cache_are_not_followed(ask, cache, tmp_path):
 
 def test_what_is_no_kind_or_size_is_said(ask, cache):
     assert ask("cache", "clear", "everything")[0] == 2
-    assert "no amount of memory" in str(ask("cache", "clear", "--to", "much")[2])
+    assert "no amount of bytes" in str(ask("cache", "clear", "--to", "much")[2])
     assert json.loads(ask("cache", "show", "--json")[1])["nbytes"] == 1500

@@ -72,7 +72,6 @@ def test_equal_programs_are_said_to_be_equal(tmp_path):
     (tmp_path / "plain.py").write_text("import sys\nprint('hello', *sys.argv[1:])\nopen('out.txt', 'w').write('x')\n")
     found = _compare("--rounds", "2", "--files", "*.txt", "plain.py", "--rounds", "7", cwd=tmp_path)
     assert "results: identical" in found.stdout
-    assert "the program ends within" in found.stdout
     assert "files: equal" in found.stdout
     assert found.stdout.startswith("plain.py --rounds 7: 2 rounds")
     assert "next: codedag run plain.py --rounds 7" in found.stdout.splitlines()[-1]
@@ -100,12 +99,14 @@ def test_another_exit_code_is_a_difference(tmp_path):
     (tmp_path / "wrong.py").write_text(f"import sys\nsys.exit('mine' if {OPTIMISED} else 0)\n")
     found = _facts("--rounds", "2", "wrong.py", cwd=tmp_path, code=1)
     assert [each["what"] for each in found["compared"] if each["equal"] is False] == ["exit code"]
-    assert "the last it said was: mine" in " ".join(found["notes"])
+    notes = " ".join(found["notes"])
+    assert "the last it said was: mine" in notes
+    assert ("the program ends within" in notes) is (max(found["seconds"]["plain"]) < 2.0)
 
 
 @pytest.mark.long
 def test_slower_ends_with_3(tmp_path):
-    (tmp_path / "slow.py").write_text(f"import sys, time\ntime.sleep(0.5 if {OPTIMISED} else 0)\n")
+    (tmp_path / "slow.py").write_text(f"import sys, time\ntime.sleep(6 if {OPTIMISED} else 0)\n")
     found = _facts("--rounds", "3", "slow.py", cwd=tmp_path, code=3)
     assert found["identical"] is True
     assert found["verdict"] == "slower"

@@ -75,7 +75,7 @@ if "--forked" in sys.argv:
         queue = context.Queue()
         process = context.Process(target=child, args=(queue,))
         process.start()
-        answer = {"child": queue.get(timeout=60)}
+        answer = {"child": queue.get(timeout=600)}
         process.join(60)
         answer["code"] = process.exitcode
 elif "--without" in sys.argv:
@@ -96,7 +96,7 @@ def answer_of(folder, *arguments, device=":CPU:"):
     (folder / "script.py").write_text(SCRIPT)
     environment = {**os.environ, "OPENCV_OPENCL_DEVICE": device}
     command = [sys.executable, "-W", "ignore", "script.py", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=600)
     if done.returncode and done.stderr.startswith("skip: "):
         pytest.skip(done.stderr.removeprefix("skip: ").strip())
     assert done.returncode == 0, done.stderr
@@ -176,7 +176,7 @@ def test_a_plan_that_comes_before_the_library_is_used_once_it_is_loaded(tmp_path
     for device in (":CPU:", "disabled"):
         environment = {**os.environ, "OPENCV_OPENCL_DEVICE": device}
         command = [sys.executable, "-W", "ignore", "script.py"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=300)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=600)
         assert done.returncode == 0, done.stderr
         found[device] = done.stdout.split(maxsplit=2)
     assert found["disabled"][:2] == ["0", "False"]
@@ -213,7 +213,7 @@ if __name__ == "__main__":
             queue = context.Queue()
             process = context.Process(target=child, args=(queue,))
             process.start()
-            pairs = [queue.get(timeout=100) for _ in range(4)]
+            pairs = [queue.get(timeout=600) for _ in range(4)]
             process.join(100)
             stats = migrator.get_stats()["cv2.medianBlur"]
         same = all(type(b) is np.ndarray and (b == cv2.medianBlur(a, 3)).all() for a, b in pairs)
@@ -226,7 +226,7 @@ def test_what_leaves_a_worker_is_a_plain_array(tmp_path):
     (tmp_path / "script.py").write_text(WORKERS)
     environment = {**os.environ, "OPENCV_OPENCL_DEVICE": ":CPU:"}
     command = [sys.executable, "-W", "ignore", "script.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=300)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=600)
     if done.returncode and done.stderr.startswith("skip: "):
         pytest.skip(done.stderr.removeprefix("skip: ").strip())
     assert done.returncode == 0, done.stderr

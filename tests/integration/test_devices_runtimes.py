@@ -136,7 +136,7 @@ def answer_of(library, script, folder, **settings):
     (folder / "script.py").write_text(script)
     command = [sys.executable, "-W", "ignore", "script.py"]
     environment = {**os.environ, **settings}
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=240)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -110,7 +110,7 @@ except ValueError as error:
 def run(folder: Path, body: str, device: str = "cpu") -> str:
     (folder / "script.py").write_text(f"DEVICE = {device!r}\n{HEAD}\n{body}\n{TAIL}")
     done = subprocess.run(
-        [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=300, env=dict(os.environ)
+        [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=600, env=dict(os.environ)
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout
@@ -170,7 +170,7 @@ assert not any(map(stands.is_stand, (minimum_filter, median, erosion)))
 def test_libraries_that_come_later_are_reached_and_none_is_imported(tmp_path):
     pytest.importorskip("skimage")
     (tmp_path / "script.py").write_text(LATER)
-    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
     assert "FIRST cv2 is not used by this program" in done.stdout
     for name in ("scipy.ndimage.minimum_filter", "skimage.filters.median", "skimage.morphology.erosion"):
@@ -235,6 +235,6 @@ for migrator in (
 
 def test_trace_optimise_and_migrate(tmp_path):
     (tmp_path / "script.py").write_text(WHOLE)
-    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert done.stdout.splitlines() == ["STATS 1 0", "CALLS 10 IDENTICAL"] * 3

@@ -38,7 +38,7 @@ def test_that_fails():
 def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_suite.py").write_text(SUITE)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "codedag.plugins.pytest_plan", "-p", "no:cacheprovider"]
-    return subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, timeout=300)
+    return subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, timeout=600)
 
 
 @pytest.mark.parametrize("mode", ["sample", pytest.param("strict", marks=pytest.mark.long)])
@@ -69,6 +69,7 @@ def test_without_a_plan_nothing_is_said(tmp_path):
         ("{}", (), "plan.json"),
         ('{"context_device_map": {}}', ("--codedag-mode", "sometimes"), "there is no mode 'sometimes'"),
         (None, (), "there is no such file"),
+        ('{"context_device_map": {}}', ("--codedag-stats", "."), "cannot write .: "),
     ],
 )
 def test_bad_plans_are_usage_errors(tmp_path, content, options, words):

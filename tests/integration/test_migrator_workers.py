@@ -82,7 +82,7 @@ if __name__ == "__main__":
 def run(folder: Path, source: str, method: str, plan: Any) -> dict[str, Any]:
     (folder / "script.py").write_text(source)
     command = [sys.executable, "-W", "ignore", "script.py", method, json.dumps(plan)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return json.loads(done.stdout)
@@ -126,7 +126,7 @@ print(os.listdir(tempfile.gettempdir()))
 
 def test_nothing_is_left_behind(tmp_path):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", LEAVING], capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run([sys.executable, "-c", LEAVING], capture_output=True, text=True, env=environment, timeout=600)
     assert done.stderr == ""
     assert "codedag-counts" in done.stdout
     assert list(tmp_path.iterdir()) == []

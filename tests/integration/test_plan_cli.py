@@ -22,7 +22,7 @@ from codedag.ir import load
 
 def codedag(*arguments, cwd=None):
     command = [sys.executable, "-m", "codedag", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=cwd, env=dict(os.environ))
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=cwd, env=dict(os.environ))
 
 
 def written(made, folder):
@@ -186,7 +186,7 @@ def test_bad_input_exits_with_2_and_names_the_culprit(tmp_path):
         arguments[name] = ["plan", *map(str, written(made, folder)), "-o", str(folder / "plan.json")]
     (tmp_path / "cases.json").write_text(json.dumps(arguments))
     command = [sys.executable, "-c", ALL_BAD, str(tmp_path / "cases.json")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     said = json.loads(done.stdout)
     assert set(said) == set(BAD)
     for name, (code, words) in said.items():
@@ -344,7 +344,7 @@ print("PLAN", json.dumps(plan))
 def _script(source, folder):
     (folder / "script.py").write_text(source)
     done = subprocess.run(
-        [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=300, env=dict(os.environ)
+        [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=600, env=dict(os.environ)
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -374,3 +374,10 @@ def test_the_guides_plan_a_loader(tmp_path):
     plan = json.loads(_script(LOADER, tmp_path).partition("PLAN ")[2])
     assert "ImageDataset.__getitem__/ImageDataset.preprocess/cv2.resize" in plan["context_device_map"]
     assert (tmp_path / "results" / "optimized_partition.json").is_file()
+
+
+@pytest.mark.parametrize("budget", ["nan", "inf"])
+def test_a_budget_is_a_number_of_seconds(budget, tmp_path):
+    done = codedag("plan", *written(random_instance(11, 5), tmp_path), "-o", tmp_path / "p.json", "--budget", budget)
+    assert (done.returncode, "--budget" in done.stderr) == (2, True)
+    assert not (tmp_path / "p.json").exists()

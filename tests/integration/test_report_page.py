@@ -56,18 +56,18 @@ def _name(item) -> str:
     return f"op {item[1]}" if item[0] == "op" else f"copy {item[1][0]} {item[1][1]}"
 
 
-def test_the_page_simulates_plans_as_the_model_says(browser, tmp_path):
+def test_the_page_simulates_plans_as_the_model_says(browser, tmp_path, seed):
     """1,000 plans are replayed, changed and measured for memory, by the page and by an independent checker."""
     (tmp_path / "run").mkdir()
     write_page(RunDirectory(tmp_path / "run"), tmp_path / "page.html")
     browser.open(f"file://{tmp_path}/page.html")
-    begin = random.randrange(10**6)
-    asked, expected, seed = [], [], begin
+    number = random.Random(seed).randrange(10**6)
+    asked, expected = [], []
     while len(asked) < INSTANCES:
-        seed += 1
-        made = instance(seed)
+        number += 1
+        made = instance(number)
         found = times(made, made["order"])
-        rng = random.Random(seed)
+        rng = random.Random(number)
         moved = {
             op: rng.choice(sorted(made["costs"][op])) for op in rng.sample(sorted(made["place"]), 1 + len(found) // 9)
         }
@@ -83,7 +83,7 @@ def test_the_page_simulates_plans_as_the_model_says(browser, tmp_path):
                 "choice": choice,
             }
         )
-        expected.append((seed, found, times(made, other), peaks(made, made["order"], found)))
+        expected.append((number, found, times(made, other), peaks(made, made["order"], found)))
     told = []
     for first in range(0, INSTANCES, 100):
         told += browser.run(f"{JUDGE}({json.dumps(asked[first : first + 100])})")
@@ -103,16 +103,20 @@ def test_the_page_simulates_plans_as_the_model_says(browser, tmp_path):
         }, number
 
 
-def test_the_page_replays_the_plans_of_the_planner(browser, tmp_path):
+# In these an operation that takes no time comes after others at the same moment.
+NO_TIME = (5174, 9043, 10570, 11993, 12105, 14360)
+
+
+def test_the_page_replays_the_plans_of_the_planner(browser, tmp_path, seed):
     """1,000 plans that `codedag plan` would write take in the page what their files say."""
     (tmp_path / "run").mkdir()
     write_page(RunDirectory(tmp_path / "run"), tmp_path / "page.html")
     browser.open(f"file://{tmp_path}/page.html")
-    begin = random.randrange(10**6)
+    begin = random.Random(seed).randrange(10**6)
     asked, plans = [], []
-    for seed in range(begin, begin + INSTANCES):
-        made = instance(seed)
-        plan = msgspec.to_builtins(make_plan(*as_files(made), budget=0.0, seed=seed))
+    for number in (*NO_TIME, *range(begin, begin + INSTANCES)):
+        made = instance(number)
+        plan = msgspec.to_builtins(make_plan(*as_files(made), budget=0.0, seed=number))
         facts = {
             "placement": [[one["op"], one["pu"], one["variant"]] for one in plan["placement"]],
             "schedule": [[one["op"], one["start"], one["end"]] for one in plan["schedule"]],
@@ -120,18 +124,18 @@ def test_the_page_replays_the_plans_of_the_planner(browser, tmp_path):
         }
         kept = {k: made[k] for k in ("pus", "links", "edges", "nbytes", "scratch")}
         asked.append({**kept, "plan": facts, "choice": {}})
-        plans.append((seed, plan))
+        plans.append((number, plan))
     told = []
-    for first in range(0, INSTANCES, 100):
+    for first in range(0, len(asked), 100):
         told += browser.run(f"{JUDGE}({json.dumps(asked[first : first + 100])})")
-    for (seed, plan), said in zip(plans, told, strict=True):
+    for (number, plan), said in zip(plans, told, strict=True):
         result = said["replayed"]
-        assert "error" not in result, (seed, result)
-        assert _near(result["makespan"], plan["makespan_seconds"]), seed
+        assert "error" not in result, (number, result)
+        assert _near(result["makespan"], plan["makespan_seconds"]), number
         for step in plan["schedule"]:
-            assert _near(result["items"][f"op {step['op']}"][1], step["end"]), (seed, step)
+            assert _near(result["items"][f"op {step['op']}"][1], step["end"]), (number, step)
         for copy in plan["transfers"]:
-            assert _near(result["items"][f"copy {copy['op']} {copy['dst']}"][1], copy["end"]), (seed, copy)
+            assert _near(result["items"][f"copy {copy['op']} {copy['dst']}"][1], copy["end"]), (number, copy)
 
 
 def _near(one: float, other: float) -> bool:
@@ -211,6 +215,39 @@ def test_no_page_is_wider_than_a_laptop(browser, two_units):
         _show(browser, page)
         assert browser.run("document.documentElement.scrollWidth") <= 1280, page
     browser.resize(1500, 1000)
+
+
+def test_a_change_that_is_only_planned_is_not_called_measured_in_use(browser, two_units):
+    """A plan that was made from costs: its gains are those of the costs, on both pages that tell them."""
+    run = RunDirectory(two_units)
+    move = msgspec.structs.replace(run.plan.moves[0], kind="substitute", ops=[5], variant="torch", chain=["torch"])
+    move = msgspec.structs.replace(move, seconds=None, baseline_seconds=None, gain_low=None, gain_high=None)
+    save(msgspec.structs.replace(run.plan, moves=[move]), two_units / "plan.json")
+    (two_units / "report.json").unlink()
+    _open(browser, two_units)
+    assert "measured in use" not in _show(browser, "operations")
+    assert browser.run("document.getElementById('op-5').innerText").split("\t")[-3:] == [
+        "cuda:0 (simulated) / torch", "10.0\u00d7", "sure",
+    ]  # fmt: skip
+    assert "train.py:12\u201313\tsubstitute: torch\ttorch\texact\t200 ms\t20.0 ms\t10.0\u00d7" in _show(browser, "plan")
+
+
+def test_what_was_changed_later_has_no_ring(browser, two_units):
+    """The first calls of a chain are left alone while its kernel is built; that is no refusal."""
+    report = RunDirectory(two_units).report
+    waits = msgspec.structs.replace(report.declined[0], where="train.py:12-13", reason="its kernel was being built")
+    save(msgspec.structs.replace(report, declined=[*report.declined, waits]), two_units / "report.json")
+    _open(browser, two_units)
+    _show(browser, "graph")
+    assert browser.run("document.querySelectorAll('.b.declined').length") == 1  # cv2.imread, in line 10
+
+
+def test_the_machine_is_told_by_name_and_threads(browser, two_units):
+    machine = RunDirectory(two_units).machine
+    units = [msgspec.structs.replace(machine.pus[0], threads=2, capability=["Old Faithful"]), machine.pus[1]]
+    save(msgspec.structs.replace(machine, pus=units), two_units / "machine.json")
+    _open(browser, two_units)
+    assert "cpu Old Faithful, 2 threads, 17.2 GB" in _show(browser, "summary")
 
 
 def test_a_choice_is_simulated_at_once(browser, two_units):

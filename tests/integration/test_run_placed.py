@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
 def run(folder, *arguments, before=("-m", "codedag", "run"), code=0):
     environment = {**os.environ, "CODEDAG_HOME": str(folder / "home")}
     command = [sys.executable, "-W", "ignore", *before, *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == code, done.stderr
     return done
 

@@ -50,7 +50,7 @@ except ZeroDivisionError as error:
 def run(tmp_path, *words):
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     command = [sys.executable, *words, "rows.py"]
-    return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
 
 
 def test_calls_by_row_are_replaced_from_the_first_on(tmp_path):

@@ -78,7 +78,7 @@ CASES: dict[str, Files] = {
             import atexit, threading, time
             atexit.register(print, "exit 1"); atexit.register(print, "exit 2")
             def w():
-                time.sleep(0.2); print("thread done")
+                time.sleep(1.5); print("thread done")
             threading.Thread(target=w).start()
             print("main done")
         """
@@ -88,7 +88,7 @@ CASES: dict[str, Files] = {
             import atexit, threading, time
             atexit.register(print, "exit 1")
             def w():
-                time.sleep(0.2); print("thread done"); [][1]
+                time.sleep(1.5); print("thread done"); [][1]
             threading.Thread(target=w, name="T").start()
             raise ValueError("main")
         """
@@ -165,7 +165,7 @@ def _write(directory: Path, files: Files) -> None:
 
 def _run(command: list[str], directory: Path) -> Outcome:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "COV"))}
-    done = subprocess.run(command, cwd=directory, input=b"first\nsecond\n", capture_output=True, env=env, timeout=120)
+    done = subprocess.run(command, cwd=directory, input=b"first\nsecond\n", capture_output=True, env=env, timeout=600)
     return done.returncode, done.stdout, done.stderr
 
 

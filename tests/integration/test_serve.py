@@ -42,7 +42,7 @@ def server(run):
 
 def _ask(address: str, **headers: str) -> tuple[int, bytes, str]:
     try:
-        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=30) as answer:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=600) as answer:
             return answer.status, answer.read(), answer.headers.get("ETag") or ""
     except urllib.error.HTTPError as error:
         with error:
@@ -113,7 +113,7 @@ def test_the_command_prints_the_address_and_ends_with_an_interrupt(run):
         address = child.stdout.readline().removeprefix("report: ").strip()
         assert _ask(address)[0] == 200
         child.send_signal(signal.SIGINT)
-        assert child.wait(timeout=60) == 0
+        assert child.wait(timeout=600) == 0
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium here (Debian package: chromium)")

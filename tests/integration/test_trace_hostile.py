@@ -323,7 +323,7 @@ def test_results_into_a_full_device(codedag, tmp_path, command):
     codedag("trace", "-o", tmp_path / "run", "s.py")
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "codedag", *command]
-        done = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        done = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, timeout=600)
     assert done.returncode == 2
     assert done.stderr.startswith("codedag: error: cannot write the output: No space left on device\n")
     assert "Traceback" not in done.stderr

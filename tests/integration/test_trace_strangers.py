@@ -41,7 +41,7 @@ def faults(tmp_path_factory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("strangers")
     command = [sys.executable, "-m", "codedag", "trace", "-o", str(folder / "run"), str(SCRIPT)]
     environment = {**os.environ, "CODEDAG_HOME": str(folder / "home")}
-    traced = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    traced = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
     assert traced.returncode == 0, traced.stderr
     known = runpy.run_path(str(SCRIPT), run_name="strangers")
     return _judged(json.loads((folder / "run" / "graph.json").read_bytes()), known)

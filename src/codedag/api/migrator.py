@@ -28,7 +28,9 @@ class PipelineMigrator:
     def __init__(
         self, wishes: Wishes, mode: str | Mode = "sample", allow: Allowed = (EXACT,), demote: bool = True
     ) -> None:
-        self._migrator = Migrator(wishes, mode, [_class(one) for one in allow], demote)
+        named = [allow] if allow is None or isinstance(allow, str | Equivalence) else allow
+        classes = [equivalence(one) for one in named]
+        self._migrator = Migrator(wishes, mode, classes, demote)
 
     @classmethod
     def from_plan(cls, plan: AnyPlan, default_device: str | None = None, **options: Any) -> PipelineMigrator:
@@ -40,6 +42,10 @@ class PipelineMigrator:
         cls, path: str | os.PathLike[str], default_device: str | None = None, **options: Any
     ) -> PipelineMigrator:
         """The migrator of a plan.json or migration_plan.json."""
+        if not isinstance(path, str | os.PathLike):
+            raise BadPlan(
+                f"path: {path!r:.80} is not a path", hint="Give the path of a plan; `from_plan` takes others."
+            )
         return cls(wishes_of(os.fspath(path), default_device), **options)
 
     @classmethod
@@ -57,7 +63,9 @@ class PipelineMigrator:
         if make is None:
             return cls.from_plan(optimizer, default_device, **options)
         if isinstance(partitions, Mapping):
-            partitions, dag = partitions["optimized_partitions"], dag or partitions["coarsened_dag"]
+            partitions, dag = partitions.get("optimized_partitions"), dag or partitions.get("coarsened_dag")
+        if partitions is None or dag is None:
+            raise BadPlan("partitions: none are given", hint="Give what `optimizer.optimize(dag)` returned.")
         given = {"partitions": partitions, "dag": dag, "gpu_count": gpu_count}
         plan = make(**{name: value for name, value in given.items() if value is not None})
         return cls.from_plan(plan, default_device, **options)
@@ -151,7 +159,8 @@ class UniversalWrapper:
         return self._migrator.stats_of(self._patch)
 
 
-def _class(name: str | Equivalence) -> Equivalence:
+def equivalence(name: str | Equivalence) -> Equivalence:
+    """The class of equivalence of this name."""
     try:
         return Equivalence(name)
     except ValueError as error:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import datetime
 import os
+import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codedag.ir import CannotWrite, CostTable, Graph
 from codedag.trace.live import Live, Recorded
+
+if TYPE_CHECKING:
+    from codedag.trace.rundir import Keeper
 
 
 class Run:
@@ -71,7 +76,21 @@ class Run:
         keeper.begin()
         keeper.notes += self.notes
         keeper.keep(self.graph, self.costs)
+        self._copy_samples(keeper)
         keeper.end(self.status, 0 if self.status == "ok" else 1)
         if keeper.broken:
             raise CannotWrite(keeper.broken, hint="Name another directory.")
         return keeper.path
+
+    def _copy_samples(self, keeper: Keeper) -> None:
+        """Copies the inputs that were kept, for `codedag profile`; a run without them is whole all the same."""
+        from codedag.trace.spool import FOLDER, forget
+
+        forget(keeper.path / FOLDER)
+        if self._live.samples is None:
+            return
+        try:
+            (keeper.path / FOLDER).mkdir(0o700)
+            shutil.copytree(self._live.samples, keeper.path / FOLDER, dirs_exist_ok=True)
+        except (OSError, shutil.Error) as error:
+            keeper.notes.append(f"inputs were not kept for `codedag profile`: {error}")

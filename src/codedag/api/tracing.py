@@ -30,10 +30,11 @@ class Tracing:
     """A trace that is yet to begin: enter it, or give it a function to trace."""
 
     def __init__(
-        self, roots: Roots | None, drill: str | Iterable[str], filter_config: FilterConfig | None, max_depth: int
-    ) -> None:
+        self, roots: Roots | None, drill: str | Iterable[str], filter_config: FilterConfig | None, max_depth: int,
+        samples: bool = False,
+    ) -> None:  # fmt: skip
         self._roots, self._drill = roots, (drill,) if isinstance(drill, str) else tuple(drill)
-        self._filter, self._max_depth = filter_config, max_depth
+        self._filter, self._max_depth, self._samples = filter_config, max_depth, samples
         self._live: Live | None = None
         self._run: Run | None = None
 
@@ -48,7 +49,7 @@ class Tracing:
         live.stop()
 
     def _enter(self, roots: Roots | None, body: bool) -> Run:
-        live = Live(roots, self._drill, self._filter, self._max_depth, body=body)
+        live = Live(roots, self._drill, self._filter, self._max_depth, body=body, samples=self._samples)
         live.start()
         self._live, self._run = live, Run(live)
         return self._run
@@ -62,7 +63,7 @@ class Tracing:
         roots = self._roots
         if roots is None and code is not None and Path(code.co_filename).is_file():
             roots = default_roots(code.co_filename)
-        fresh = Tracing(roots, self._drill, self._filter, self._max_depth)
+        fresh = Tracing(roots, self._drill, self._filter, self._max_depth, self._samples)
         return lambda: _Around(fresh)
 
 
@@ -135,6 +136,7 @@ def trace(
     drill: str | Iterable[str] = (),
     filter_config: FilterConfig | None = None,
     max_depth: int = 0,
+    samples: bool = True,
 ) -> Wrapped[P, R]: ...
 @overload
 def trace(
@@ -143,6 +145,7 @@ def trace(
     drill: str | Iterable[str] = (),
     filter_config: FilterConfig | None = None,
     max_depth: int = 0,
+    samples: bool = True,
 ) -> Tracing: ...
 
 
@@ -154,14 +157,16 @@ def trace(
     drill: str | Iterable[str] = (),
     filter_config: FilterConfig | None = None,
     max_depth: int = 0,
+    samples: bool = True,
 ) -> Any:
     """A trace to enter (`with codedag.trace() as run:`), or the function, traced when it is called.
 
     `roots` are the directories whose code is the program's own: by default the caller's and the working directory.
     `drill` names installed packages to look into, `filter_config` says which modules and functions are looked at, and
-    `max_depth` limits how deep calls are followed (0: no limit).
+    `max_depth` limits how deep calls are followed (0: no limit).  Unless `samples` is false, what went into the first
+    execution of each operation is kept as long as the Run is, in a private folder: `codedag.optimise` measures with it.
     """
     if function is not None and not callable(function):
         raise TypeError(f"trace() wraps a function, not {type(function).__name__}; directories are given with roots=")
-    tracing = Tracing(roots, drill, filter_config, max_depth)
+    tracing = Tracing(roots, drill, filter_config, max_depth, samples)
     return tracing if function is None else tracing(function)

@@ -20,5 +20,6 @@ class Options:
     fresh: bool = False  # plans of earlier runs are ignored
     allow: tuple[Equivalence, ...] = (EXACT,)
     budget_nbytes: int | None = None  # that may be kept in memory; None: a share of what is free
+    disk_nbytes: int = 0  # that may be kept on disk beside it
     max_overhead: float = MAX_OVERHEAD
     begun: float | None = None  # when our first module was loaded, by the clock of `perf_counter`

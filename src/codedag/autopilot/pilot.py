@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
 from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
+from codedag.autopilot.heap import Heap
 from codedag.autopilot.inside import Inside
 from codedag.autopilot.proving import Proving, WhenProven
 from codedag.autopilot.recalled import Recalled, is_recalled
@@ -86,6 +87,7 @@ class Pilot:
     team: Team = field(init=False)
     replay: Replay = field(init=False)
     inside: Inside = field(init=False)
+    heap: Heap = field(init=False)
     prove: Proving = field(init=False)
     when_proven: WhenProven = field(init=False)
     placed: Placed | None = None  # what the plan places on units
@@ -113,6 +115,7 @@ class Pilot:
         self.shelf = Shelf(synchronous=self.synchronous)
         self.team, self.replay, self.inside = Team(self), Replay(self), Inside(self)
         self.rows, self.recalled, self.when_proven = Rows(self), Recalled(self), WhenProven(self)
+        self.heap = Heap(self.memory.most_nbytes)
         self.widen = Widen(self.program, self.memory, self.later, self._is_planned, self._widened, self._not_widened)
 
     # -- the life of a run
@@ -185,7 +188,7 @@ class Pilot:
                 if move.file not in loaded and move.kind != PLACE:
                     where = f"{move.file}:{move.line}"
                     self.refused.append(Refused(f"{move.kind} of the plan", where, "the program has no such file"))
-        self.notes += self.team.conclude()
+        self.notes += [*self.team.conclude(), *self.heap.notes(), *self.widen.rest.notes()]
         if self.known:
             made = sum(applied.known for applied in self.applied)
             self.notes.append(f"{made} changes were known from an earlier run and made from the start (--fresh: none)")
@@ -200,6 +203,7 @@ class Pilot:
         """Brings planning to a safe point before a fork."""
         self.forked += 1
         attempt(self.widen.overlap.pause)
+        attempt(self.widen.rest.pause)
         if self.is_beside():
             return
         # From 3.12 on Python warns the program about a fork with threads, and this thread is ours.  It starts again
@@ -339,6 +343,8 @@ class Pilot:
         self._end_costly_observing()
         attempt(self.inside.look)
         attempt(self.team.look)
+        if not self.observe_only:
+            attempt(self.heap.look)
 
     def _try_to_plan(self, function: Function) -> None:
         planned = attempt(self._plan_function, *function)

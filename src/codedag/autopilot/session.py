@@ -26,6 +26,7 @@ from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
 from codedag.instrument.python import uncollected
 from codedag.ir import RunDirectory
+from codedag.migrate.disk import Disk
 from codedag.migrate.memory import Memory
 from codedag.trace.rundir import Keeper, loaded_versions
 
@@ -84,7 +85,7 @@ def _pilot(target: Target, keeper: Keeper, options: Options) -> Pilot:
         plan=options.plan,
         allow=options.allow,
         max_overhead=options.max_overhead,
-        memory=Memory(options.budget_nbytes),
+        memory=Memory(options.budget_nbytes, Disk(options.disk_nbytes) if options.disk_nbytes else None),
     )
     if options.wishes is not None and options.wishes.wanted:
         from codedag.autopilot.placed import Placed  # with all that library patches need
@@ -124,6 +125,7 @@ def _ended(
     keeper.left("the import hook could not be taken away", after(around.close))
     outcome = after(_conclude, pilot, spans, ended)
     keeper.notes += pilot.notes
+    keeper.notes += pilot.memory.disk.notes() if pilot.memory.disk is not None else []
     keeper.left("the report could not be made", outcome)
     if not isinstance(outcome, Failed):
         _keep(keeper, outcome)

@@ -52,7 +52,7 @@ def stft_single(
     out: Any = None,
 ) -> Array:
     """The spectrum of each frame in the precision of the sound."""
-    return spectrum(y, n_fft, hop_length or n_fft // 4, window_of(window, n_fft).astype(y.dtype))
+    return spectrum(y, n_fft, hop_length or n_fft // 4, window_of(window, n_fft).astype(y.dtype), in_place=True)
 
 
 @stft.guard

@@ -9,6 +9,7 @@ from typing import Any
 
 from codedag.ir.verdict import No, Verdict, Yes
 
+BLOCK = 1 << 20  # bytes that are compared at a time
 FLAGS = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned")
 
 
@@ -31,10 +32,10 @@ def _same(left: Any, right: Any, where: str) -> Verdict:
 
 def _same_python(left: Any, right: Any, where: str) -> Verdict:
     if isinstance(left, float):
-        return _equal(struct.pack("d", left), struct.pack("d", right), f"{where}: {left!r} is not {right!r}")
+        return Yes if struct.pack("d", left) == struct.pack("d", right) else _other(left, right, where)
     if isinstance(left, complex):
         one, other = (struct.pack("dd", value.real, value.imag) for value in (left, right))
-        return _equal(one, other, f"{where}: {left!r} is not {right!r}")
+        return Yes if one == other else _other(left, right, where)
     if isinstance(left, (list, tuple)):
         return _same_items(left, right, where)
     if isinstance(left, Mapping):
@@ -42,7 +43,7 @@ def _same_python(left: Any, right: Any, where: str) -> Verdict:
     if isinstance(left, BaseException):
         return _same_items(left.args, right.args, f"{where}.args")
     if isinstance(left, (int, str, bytes, bytearray, frozenset, set, type(None), slice, range)):
-        return _equal(left, right, f"{where}: {left!r} is not {right!r}")
+        return Yes if left == right else _other(left, right, where)
     return _same_object(left, right, where)
 
 
@@ -83,22 +84,33 @@ def _same_array(left: Any, right: Any, where: str) -> Verdict:
             return No(f"{where}: flag {flag} is {getattr(left.flags, flag)} and {getattr(right.flags, flag)}")
     if left.dtype.hasobject:
         return _same_items(left.ravel().tolist(), right.ravel().tolist(), where)
-    return _equal(left.tobytes(), right.tobytes(), f"{where}: {_differing(left, right)}")
+    return Yes if _same_bytes(left, right) else No(f"{where}: {_differing(left, right)}")
+
+
+def _same_bytes(left: Any, right: Any) -> bool:
+    """Whether two arrays of one dtype and shape have the same bytes, with little memory beside them."""
+    import numpy as np
+
+    if not left.dtype.itemsize or not left.size:
+        return True
+    if type(left) is not np.ndarray or type(right) is not np.ndarray:
+        return bool(left.tobytes() == right.tobytes())
+    order: Any = "K" if left.strides == right.strides else "C"  # as they lie in memory: no copy if they have no holes
+    one, other = (value.ravel(order).view(np.uint8) for value in (left, right))
+    return not any((one[at : at + BLOCK] != other[at : at + BLOCK]).any() for at in range(0, one.size, BLOCK))
 
 
 def _differing(left: Any, right: Any) -> str:
     import numpy as np
 
-    size = left.dtype.itemsize
-    rows = [np.frombuffer(value.tobytes(), np.uint8).reshape(-1, size) if size else value for value in (left, right)]
-    count = int((rows[0] != rows[1]).any(axis=-1).sum()) if size else 0
-    return f"{count} of {left.size} elements differ"
+    rows = [np.frombuffer(value.tobytes(), np.uint8).reshape(-1, left.dtype.itemsize) for value in (left, right)]
+    return f"{int((rows[0] != rows[1]).any(axis=-1).sum())} of {left.size} elements differ"
 
 
 def _same_scalar(left: Any, right: Any, where: str) -> Verdict:
     if left.dtype != right.dtype:
         return No(f"{where}: dtype {left.dtype} is not {right.dtype}")
-    return _equal(left.tobytes(), right.tobytes(), f"{where}: {left!r} is not {right!r}")
+    return Yes if left.tobytes() == right.tobytes() else _other(left, right, where)
 
 
 def _same_tensor(left: Any, right: Any, where: str) -> Verdict:
@@ -110,13 +122,14 @@ def _same_tensor(left: Any, right: Any, where: str) -> Verdict:
         return No(f"{where}: tensors of layout {left.layout} are not compared")
     if left.stride() != right.stride():
         return No(f"{where}: stride {left.stride()} is not {right.stride()}")
-    return _equal(_tensor_bytes(left), _tensor_bytes(right), f"{where}: elements differ")
+    return Yes if _same_bytes(_tensor_bytes(left), _tensor_bytes(right)) else No(f"{where}: elements differ")
 
 
-def _tensor_bytes(tensor: Any) -> bytes:
+def _tensor_bytes(tensor: Any) -> Any:
+    """The elements of a tensor as an array of bytes."""
     torch = sys.modules["torch"]
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
-    return bytes(plain.view(torch.uint8).numpy().tobytes())
+    return plain.view(torch.uint8).numpy()
 
 
 def _same_picture(left: Any, right: Any, where: str) -> Verdict:
@@ -125,7 +138,9 @@ def _same_picture(left: Any, right: Any, where: str) -> Verdict:
         if not verdict:
             return verdict
     verdict = _same(left.getpalette(), right.getpalette(), f"{where}.palette")
-    return _equal(left.tobytes(), right.tobytes(), f"{where}: pixels differ") if verdict else verdict
+    if verdict and left.tobytes() != right.tobytes():
+        return No(f"{where}: pixels differ")
+    return verdict
 
 
 def _same_series(left: Any, right: Any, where: str) -> Verdict:
@@ -141,7 +156,17 @@ def _same_series(left: Any, right: Any, where: str) -> Verdict:
                 return verdict
     if hasattr(left, "columns"):
         return _same_columns(left, right, where)
+    if len(left) == len(right) and _is_plain(left.dtype):
+        one, other = left.to_numpy(), right.to_numpy()
+        return Yes if _same_bytes(one, other) else No(f"{where}: {_differing(one, other)}")
     return _same_items(left.tolist(), right.tolist(), where)
+
+
+def _is_plain(dtype: Any) -> bool:
+    """Whether values of a dtype are their bytes: it is one of numpy's and has no objects."""
+    import numpy as np
+
+    return isinstance(dtype, np.dtype) and not dtype.hasobject
 
 
 def _same_columns(left: Any, right: Any, where: str) -> Verdict:
@@ -152,8 +177,8 @@ def _same_columns(left: Any, right: Any, where: str) -> Verdict:
     return Yes
 
 
-def _equal(left: Any, right: Any, otherwise: str) -> Verdict:
-    return Yes if left == right else No(otherwise)
+def _other(left: Any, right: Any, where: str) -> No:
+    return No(f"{where}: {left!r} is not {right!r}")
 
 
 def _name(value: Any) -> str:

@@ -24,6 +24,7 @@ KINDS = {
     "proofs": "proofs that substitutes are exact on this machine",
     "costs": "measured costs of operations",
     "samples": "sampled inputs of operations",
+    "demo": "program and pictures of `codedag demo`",
     "other": "anything else",
 }
 

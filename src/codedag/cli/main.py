@@ -24,6 +24,7 @@ COMMANDS = {
     "experiment": "codedag.cli.experiment",
     "runs": "codedag.cli.runs",
     "cache": "codedag.cli.cache",
+    "demo": "codedag.cli.demo",
     "doctor": "codedag.cli.doctor",
 }
 

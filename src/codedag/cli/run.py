@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codedag.cli import BEGUN
+from codedag.cli import BEGUN, ranks
 from codedag.cli.options import (
     PROGRAM_SETTINGS,
     conclude,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codedag.ir import Plan
     from codedag.migrate.wishes import Wishes
 #: What starts other programs rather than doing the work.
-LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "torchrun", "accelerate", "deepspeed")
+LAUNCHERS = (*ranks.TORCH, "accelerate", "deepspeed")
 _INSIDE = "use torchrun --no-python ... codedag run SCRIPT"
 
 
@@ -48,6 +48,7 @@ _INSIDE = "use torchrun --no-python ... codedag run SCRIPT"
     help="Also use variants that round differently: ulp, level1 (one grey level).",
 )
 @click.option("--budget-ram", metavar="SIZE", help="Memory for what is kept between epochs, such as 2G.")
+@click.option("--budget-disk", metavar="SIZE", help="Disk for arrays that memory has no room for; none unless given.")
 @click.option("--max-overhead", metavar="SHARE", help="Share of the time that observing may cost, such as 2%.")
 @output_option
 @program_arguments
@@ -65,6 +66,9 @@ def command(
     target = target_of(module, arguments)
     if is_disabled():
         return launch.run(target, lambda path, source: compile(source, path, "exec", dont_inherit=True)).leave
+    if ranks.are_started_by(target):
+        say(ctx, f"{target.name} starts its ranks as programs of their own: each of them runs under codedag run")
+        return ranks.run(target, asked, output, bool((ctx.obj or {}).get("quiet"))).leave
     with uncollected():
         # what is needed after the program is loaded before it: it may leave nothing to load from
         import codedag.view.summary  # noqa: F401
@@ -97,7 +101,7 @@ def _options(asked: dict[str, Any]) -> Options:
     found = Options(plan, wishes, chosen.get("observe-only", False), chosen.get("fresh", False))
     allow = tuple(map(Equivalence, chosen.get("allow", ("exact",))))
     return replace(
-        found, allow=allow, budget_nbytes=chosen.get("budget-ram"),
+        found, allow=allow, budget_nbytes=chosen.get("budget-ram"), disk_nbytes=chosen.get("budget-disk", 0),
         max_overhead=chosen.get("max-overhead", found.max_overhead), begun=BEGUN,
     )  # fmt: skip
 

@@ -71,7 +71,7 @@ def nbytes(value: Any) -> int:
     """A number of bytes, from a number or a text such as 512M or 2G."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", str(value).lower())
     if isinstance(value, bool) or found is None:
-        raise BadSettings(f"{value!r} is no amount of memory", hint="Write bytes, or a number with K, M, G or T.")
+        raise BadSettings(f"{value!r} is no amount of bytes", hint="Write bytes, or a number with K, M, G or T.")
     return int(float(found[1]) * _UNITS[found[2]])
 
 
@@ -104,6 +104,7 @@ def file_name(value: Any) -> str:
 SETTINGS: dict[str, Callable[[Any], Any]] = {
     "allow": classes,
     "budget-ram": nbytes,
+    "budget-disk": nbytes,
     "max-overhead": share,
     "fresh": yes_or_no,
     "observe-only": yes_or_no,

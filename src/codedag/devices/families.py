@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from codedag.devices.host import host_memory
+from codedag.devices.host import host_memory, host_threads, processor
 from codedag.ir.verdict import No
 
 Move = Callable[[Any], Any]
@@ -52,11 +52,6 @@ class Family:
     find: Callable[[], Iterator[Found | Missing]]
 
 
-def host_threads() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _settings(*names: str) -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
@@ -64,7 +59,7 @@ def _settings(*names: str) -> dict[str, str]:
 def _cpu() -> Iterator[Found | Missing]:
     import numpy as np
 
-    capability = [f"numpy {np.__version__}", *_simd(np)]
+    capability = [*filter(None, [processor()]), f"numpy {np.__version__}", *_simd(np)]
     threads = host_threads()
     for name in ("cv2", "scipy"):
         try:

@@ -9,7 +9,29 @@ from codedag.ir import Machine, Pu
 
 def this_machine() -> Machine:
     """The machine that this process runs on: its CPU, as the program uses it."""
-    return Machine(pus=[Pu(name="cpu", resource="host", memory_nbytes=host_memory(), launch_seconds=0.0)])
+    model = processor()
+    return Machine(
+        pus=[
+            Pu(
+                name="cpu", resource="host", memory_nbytes=host_memory(), launch_seconds=0.0, threads=host_threads(),
+                capability=[model] if model else [],
+            )
+        ]
+    )  # fmt: skip
+
+
+def processor() -> str:
+    """What the processor calls itself, where the system says."""
+    try:
+        with open("/proc/cpuinfo", errors="replace") as lines:  # noqa: PTH123 - the first lines are enough
+            return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    except OSError:
+        return ""
+
+
+def host_threads() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def host_memory() -> int:

@@ -106,7 +106,8 @@ def _said(out: IO[bytes], errors: IO[bytes]) -> tuple[str, str]:
 
 def _waited(process: subprocess.Popen[bytes], timeout: float | None) -> resource.struct_rusage:
     """What the process used, as the kernel counts it for this child alone; its exit code is known then."""
-    alarm = threading.Timer(timeout or 0, _end, (process,))
+    expired = threading.Event()
+    alarm = threading.Timer(timeout or 0, _expire, (process, expired))
     if timeout is not None:
         alarm.start()
     try:
@@ -116,14 +117,18 @@ def _waited(process: subprocess.Popen[bytes], timeout: float | None) -> resource
         process.wait()
         raise
     finally:
-        expired = timeout is not None and alarm.finished.is_set()
         alarm.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
-    if expired:
+    if expired.is_set():
         raise ProgramFailed(
             f"the program did not end within {timeout:g} s", hint="Name more with --timeout, or give it less to do."
         )
     return usage
+
+
+def _expire(process: subprocess.Popen[bytes], expired: threading.Event) -> None:
+    expired.set()  # before its end, which may be seen before this thread goes on
+    _end(process)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -32,7 +32,7 @@ typedef struct { int ndim; Py_ssize_t shape[AXES], strides[AXES]; PyObject *make
 typedef struct Run Run;
 typedef struct {
     PyObject_HEAD
-    char open;
+    char open, has_own_time;      /* whether a thread's own time is fine enough here */
     int steps, parameters, ops, rows, layouts;
     Spec spec[MOST_STEPS];
     Need need[MOST_PARAMETERS];
@@ -50,7 +50,7 @@ struct Run {
     PyObject *source, *value, *weak;
     PyObject *parameter[MOST_PARAMETERS];
     int count, layout;
-    char done;
+    char done, own_time;          /* whether the end of it was timed by the clock of its thread */
     unsigned long thread;
     double spent;
     Run *before, *after;
@@ -62,7 +62,7 @@ typedef struct {
 } Passer;
 
 static PyTypeObject LaneType, RunType, StopType, PasserType;
-static PyObject *s_active, *s_deferred, *s_standin, *s_name, *s_due, *s_dtype, *s_data_ptr, *s_filters;
+static PyObject *s_active, *s_deferred, *s_standin, *s_name, *s_due, *s_dtype, *s_data_ptr, *s_filters, *s_is_next;
 
 static double now(void) {
     struct timespec t;
@@ -147,6 +147,7 @@ static PyMemberDef run_members[] = {
     {"source", T_OBJECT, offsetof(Run, source), READONLY, "the value that entered the chain"},
     {"done", T_BOOL, offsetof(Run, done), READONLY, "whether its steps have been run as written"},
     {"spent", T_DOUBLE, offsetof(Run, spent), 0, "seconds"},
+    {"own_time", T_BOOL, offsetof(Run, own_time), READONLY, "whether they are of its thread alone, but for the steps"},
     {NULL, 0, 0, 0, NULL}};
 static PyGetSetDef run_getset[] = {
     {"steps", (getter)run_steps, NULL, "the steps so far", NULL},
@@ -366,10 +367,32 @@ static PyObject *result_of(Lane *l, Run *r) {
     return result;
 }
 
+/* The clock of this thread alone: what else the machine does is no part of it.  0 if there is none. */
+static double own_time(void) {
+#ifdef CLOCK_THREAD_CPUTIME_ID
+    struct timespec t;
+    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0) return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+#endif
+    return 0.0;
+}
+
+/* Whether the next result is compared: only then is its time of interest, and a thread's own takes long to read. */
+static int is_compared(Lane *l) {
+    PyObject *next = PyObject_CallMethodNoArgs(l->trial, s_is_next);
+    if (!next) drop_error(); /* what a signal raised here stays */
+    Py_XDECREF(next);
+    return next == Py_True;
+}
+
 static PyObject *finish(Lane *l, Run *r, double started) {
+    r->spent += now() - started; /* up to here by the wall, as the steps before: reading the other clock may take a turn */
+    double own = l->has_own_time && is_compared(l) ? own_time() : 0.0;
+    if (PyErr_Occurred()) return NULL;
+    r->own_time = own > 0.0;
+    started = now();
     PyObject *result = result_of(l, r);
     if (!result) return NULL;
-    r->spent += now() - started;
+    r->spent += r->own_time ? own_time() - own : now() - started;
     PyObject *due = PyObject_CallMethodNoArgs(l->trial, s_due), *given = NULL;
     if (due == Py_False) { given = result; Py_INCREF(given); }
     else if (due) given = PyObject_CallFunctionObjArgs(l->checked, (PyObject *)r, result, NULL);
@@ -595,10 +618,12 @@ static PyObject *lane_waiting(Lane *l, PyObject *unused) {
 }
 
 static PyObject *lane_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
-    static char *known[] = {"trial", "standin", "method", "calm", "checked", "settled", "steps_of", "harmless", NULL};
+    static char *known[] = {"trial", "standin", "method", "calm", "checked", "settled", "steps_of", "harmless", "own_time", NULL};
     PyObject *g[OWN];
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "OOOOOOOO", known, &g[0], &g[1], &g[2], &g[3], &g[4], &g[5], &g[6], &g[7])) return NULL;
+    int own = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "OOOOOOOOp", known, &g[0], &g[1], &g[2], &g[3], &g[4], &g[5], &g[6], &g[7], &own)) return NULL;
     Lane *l = (Lane *)type->tp_alloc(type, 0);
+    if (l) l->has_own_time = (char)own;
     for (int i = 0; l && i < OWN; i++) { Py_INCREF(g[i]); *ref(l, i) = g[i]; }
     return (PyObject *)l;
 }
@@ -744,6 +769,7 @@ PyMODINIT_FUNC PyInit__lane(void) {
     s_standin = PyUnicode_InternFromString("standin"); s_name = PyUnicode_InternFromString("name");
     s_due = PyUnicode_InternFromString("due"); s_dtype = PyUnicode_InternFromString("dtype");
     s_data_ptr = PyUnicode_InternFromString("data_ptr"); s_filters = PyUnicode_InternFromString("filters");
+    s_is_next = PyUnicode_InternFromString("is_next");
     PyObject *m = PyModule_Create(&module);
     if (!m || !add_constants(m)) { Py_XDECREF(m); return NULL; }
     for (int i = 0; i < 4; i++) {

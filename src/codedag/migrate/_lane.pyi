@@ -36,6 +36,7 @@ class Lane:
         settled: Callable[[Run, Any], Any],
         steps_of: Callable[[tuple[Any, ...], tuple[Any, ...]], list[Any]],
         harmless: Callable[..., bool],
+        own_time: bool,
     ) -> None: ...
     def open(self, specs: tuple[Any, ...], ops: tuple[Op, ...], rows: int, world: tuple[Any, ...], /) -> bool: ...
     def close(self) -> None: ...
@@ -56,6 +57,7 @@ class Run:
     source: Any
     done: bool
     spent: float
+    own_time: bool
     steps: list[Any]
     sample: Any
     def settle(self, space: dict[str, Any] | None = None, /) -> Any: ...

@@ -23,6 +23,7 @@ from codedag.instrument.sites import CALL, SETITEM
 from codedag.ir.verdict import No
 from codedag.migrate import lane as fast
 from codedag.migrate.caller import Caller
+from codedag.migrate.clock import Clock, clock_for
 from codedag.migrate.deferred import OTHER, Deferred, Step, opening, replayed
 from codedag.migrate.express import Express, ExpressRun, nothing_raises
 from codedag.migrate.guard import Failed, attempt
@@ -77,6 +78,7 @@ class Chain:
         self.links, self.between = list(links), list(between)
         self.trial = trial
         self._kernels = kernels
+        self._clock = clock_for(["cpu"])
         self._effects = effects
         self._pending = _Pending()
         self._known: Known | None = None
@@ -105,7 +107,15 @@ class Chain:
         if fast.native is None:
             return None
         return fast.native.Lane(
-            self.trial, StandIn, Method, nothing_raises, self._checked, _replay, self._steps_of, self._effects.harmless
+            self.trial,
+            StandIn,
+            Method,
+            nothing_raises,
+            self._checked,
+            _replay,
+            self._steps_of,
+            self._effects.harmless,
+            self._clock is not perf_counter,
         )
 
     def _steps_of(self, specs: tuple[Any, ...], parameters: tuple[tuple[Any, ...], ...]) -> list[Step]:
@@ -241,9 +251,11 @@ class Chain:
         self._pending.drop(deferred)
         if not self.trial.active:
             return deferred.settle(space)
-        started = perf_counter()
+        # The few microseconds of the steps before are by the wall: a thread's own time takes as long to read.
+        clock = self._clock if self.trial.is_next() else perf_counter
+        started = clock()
         result = attempt(self._compute, deferred)
-        variant_seconds = deferred.spent + perf_counter() - started
+        variant_seconds = deferred.spent + clock() - started
         if isinstance(result, Failed | No):
             self._did_not_work(result)
             return deferred.settle(space)
@@ -251,16 +263,17 @@ class Chain:
             attempt(self._learn, deferred, result)
         if not self.trial.due():
             return result
-        return self._compared(deferred, result, variant_seconds, space)
+        return self._compared(deferred, result, variant_seconds, clock, space)
 
     def _checked(self, run: Any, result: Any) -> Any:
         """What the program gets where the result of the fast lane is due to be checked."""
-        return self._compared(run, result, run.spent, _getframe(1).f_globals)
+        clock = self._clock if run.own_time else perf_counter
+        return self._compared(run, result, run.spent, clock, _getframe(1).f_globals)
 
-    def _compared(self, deferred: Any, result: Any, variant_seconds: float, space: dict[str, Any]) -> Any:
-        started = perf_counter()
+    def _compared(self, deferred: Any, result: Any, variant_seconds: float, clock: Clock, space: dict[str, Any]) -> Any:
+        started = clock()
         original = deferred.settle(space)
-        original_seconds = perf_counter() - started
+        original_seconds = clock() - started
         verdict = attempt(same, original, result)
         self.trial.record(
             original_seconds, variant_seconds, No(verdict.reason) if isinstance(verdict, Failed) else verdict

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from sys import _getframe
-from time import perf_counter
 from types import CodeType, FrameType
 from typing import Any
 
@@ -16,6 +15,7 @@ from codedag.backends.registry import Substitution
 from codedag.ir.verdict import No, Verdict
 from codedag.migrate import numeric, stands
 from codedag.migrate.choice import ORIGINAL, Ballot, Choice
+from codedag.migrate.clock import clock_for
 from codedag.migrate.contexts import Contexts, is_user_file
 from codedag.migrate.describe import described, shape_class
 from codedag.migrate.guard import Failed, attempt
@@ -70,8 +70,10 @@ class Guarded:
         self.declined: Counter[str] = Counter()
         self.choice = Choice(len(substitutions))
         self.arms = [Arm(one, self._trial(one)) for one in substitutions]
+        self._clock = clock_for(one.pu for one in substitutions)  # one for all, as they are compared with each other
         self.demote = demote and not self.mode.always  # what only watches need not be fast
         self.on_stop: Callable[[], None] | None = None
+        self.on_device: Callable[[], None] | None = None  # told once, of the first call that may go to one
         self._outside: dict[int, CodeType] = {}  # code that no entry of the plan means
         self._declines, self._spent = 0, 0.0  # calls that were declined since, and the seconds that this took
 
@@ -98,7 +100,7 @@ class Guarded:
         return self._decline(f"a part of CodeDAG failed: {answer.reason}") if type(answer) is Failed else answer
 
     def _answer(self, frame: FrameType | None, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        started = perf_counter()
+        started = self._clock()
         unit = self.place_of(frame)
         if frame is not None and self.contexts is not None and not unit:
             if len(self._outside) < REASONS and self.contexts.never_from(frame.f_code):
@@ -106,6 +108,10 @@ class Guarded:
             return self._decline(ELSEWHERE)
         if not self._moves:
             return self._decide(args, keywords, started)
+        if self.on_device is not None:
+            told, self.on_device = self.on_device, None
+            attempt(told)
+            started = self._clock()
         from codedag.backends.on_device import tally, using  # only here: it needs numpy
 
         before = tally.now()
@@ -130,12 +136,12 @@ class Guarded:
         ballot = self.choice.ballot(shape_class(args, keywords))
         taking = self._taking(ballot, args, keywords)
         if not taking:
-            self._account(perf_counter() - started)
+            self._account(started)
             return stands.native.DECLINED
         at = self._pick(ballot, taking)
         if at == ORIGINAL:
             self.declined[TURN] += 1
-            return stands.native.Then(partial(self._timed, ballot, perf_counter()))
+            return stands.native.Then(partial(self._timed, ballot, self._clock()))
         return self._run(_Running(self.arms[at - 1], at, ballot, args, keywords), started)
 
     def _taking(self, ballot: Ballot, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[int]:
@@ -160,10 +166,11 @@ class Guarded:
             self._stopped()  # somebody else may listen to the trials and not tell us
         return taking
 
-    def _account(self, seconds: float) -> None:
+    def _account(self, started: float) -> None:
         """Ends everything if declining calls has taken longer than the substitutes have saved."""
         self._declines += 1
-        self._spent += seconds
+        if self._declines % TIMED == 0:  # for all of them: to read the clock takes as long as some guards
+            self._spent += TIMED * (self._clock() - started)
         if self._declines % ACCOUNT or not self.demote or self._spent < self.choice.saved_seconds():
             return
         saved = max(self.choice.saved_seconds(), 0.0)
@@ -187,13 +194,12 @@ class Guarded:
         if isinstance(result, Failed):
             (trial.decline if result.expected else trial.failed)(self._short(result.reason))
             return self._decline(result.reason)
-        due = due or (self.mode.checks and bool(attempt(_suspicious, result, call)))
-        ended = perf_counter()
-        if due:
-            return stands.native.Then(partial(self._compare, call, result, ended - started, perf_counter()))
+        if due or (self.mode.checks and bool(attempt(_suspicious, result, call))):
+            seconds = self._clock() - started
+            return stands.native.Then(partial(self._compare, call, result, seconds, self._clock()))
         call.ballot.served[call.at] += 1
         if self.demote and (call.ballot.calls % TIMED == 0 or call.ballot.is_young(call.at)):
-            attempt(call.ballot.add, call.at, ended - started)
+            attempt(call.ballot.add, call.at, self._clock() - started)
             attempt(self._look, call.at)
         return result
 
@@ -204,13 +210,13 @@ class Guarded:
         return self.mode.always or due or (self.demote and call.ballot.is_young(call.at))
 
     def _timed(self, ballot: Ballot, started: float, original: Any) -> None:
-        seconds = perf_counter() - started
+        seconds = self._clock() - started
         attempt(ballot.add, ORIGINAL, seconds)
         for at in range(1, len(self.arms) + 1):
             attempt(self._look, at)
 
     def _compare(self, call: _Running, result: Any, seconds: float, between: float, original: Any) -> None:
-        original_seconds = perf_counter() - between
+        original_seconds = self._clock() - between
         verdict = attempt(self._recorded, call, result, original, original_seconds, seconds)
         if self.demote:
             attempt(call.ballot.add_pair, call.at, original_seconds, seconds)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from codedag.migrate.disk import Disk
+
 
 class Memory:
     """What may be kept in all, and how much is."""
 
-    def __init__(self, most_nbytes: int | None = None) -> None:
+    def __init__(self, most_nbytes: int | None = None, disk: Disk | None = None) -> None:
         self.most_nbytes, self.nbytes = most_nbytes, 0
+        self.disk = disk  # takes what memory does not
         self.paused = False  # nothing is kept and nothing recalled
 
     def takes(self, nbytes: int) -> bool:

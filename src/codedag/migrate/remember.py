@@ -22,6 +22,7 @@ from codedag.backends.same import same
 from codedag.instrument.sites import CALL
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
+from codedag.migrate.disk import Stored
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.memory import Memory
 from codedag.migrate.standin import Method, StandIn
@@ -129,8 +130,9 @@ class Prefix:
         def first(function: Any, /, *args: Any, **keywords: Any) -> Any:
             asked = self.trial.active and not self.memory.paused
             key = attempt(self._key, function, args, keywords) if asked else None
-            if type(key) is tuple and key in self._kept:
-                recall = Recall(self, self._kept[key], key)
+            kept = self._usable(key) if type(key) is tuple else None
+            if kept is not None:
+                recall = Recall(self, kept, key)
                 return self._skip(recall, caller, function, args, keywords, _getframe(1).f_globals)
             call = caller.in_module(_getframe(1).f_globals)
             value = inner(function, *args, **keywords) if inner is not None else call(function, args, keywords)
@@ -244,6 +246,28 @@ class Prefix:
             return
         if self.memory.takes(nbytes):
             self._kept[key] = kept
+        elif self.memory.disk is not None and (stored := self.memory.disk.keep(value)) is not None:
+            self._kept[key] = stored
+
+    def _usable(self, key: Any) -> Any:
+        """What was kept under a key, unless it lies on a disk that is not worth reading."""
+        kept = self._kept.get(key)
+        if type(kept) is Stored and self.memory.disk is not None and self.memory.disk.is_slow:
+            return None
+        return kept
+
+    def _copy(self, recall: Recall) -> Any:
+        """What was kept, as the program's own."""
+        if type(recall.kept) is not Stored:
+            return copied(recall.kept)
+        assert self.memory.disk is not None
+        return self.memory.disk.read(recall.kept)
+
+    def _lost(self, recall: Recall, space: dict[str, Any], why: Failed) -> Any:
+        """The value made anew, since what was kept of it cannot be read."""
+        self._kept.pop(recall.key, None)
+        self.trial.failed(why.reason)
+        return recall.settle(space)
 
     # -- skipping what is known
 
@@ -274,16 +298,20 @@ class Prefix:
         recall.steps.append((caller, function, args, keywords))
         if len(recall.steps) < self.length:
             return StandIn(recall) if standin is None else standin
-        if not self.trial.due():
-            return copied(recall.kept)
-        started = time.perf_counter()
-        value = copied(recall.kept)
+        due, started = self.trial.due(), time.perf_counter()
+        value = attempt(self._copy, recall)
+        if isinstance(value, Failed):
+            return self._lost(recall, space, value)
+        if not due:
+            return value
         between = time.perf_counter()
         original = recall.settle(space)
         ended = time.perf_counter()
         verdict = attempt(same, original, value)
         verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
         self.trial.record(ended - between, between - started, verdict)
+        if type(recall.kept) is Stored and self.memory.disk is not None:
+            self.memory.disk.timed(ended - between, between - started)
         return original
 
 

@@ -14,6 +14,7 @@ from codedag.backends.registry import Substitution
 from codedag.ir.verdict import No
 from codedag.migrate import numeric, stands
 from codedag.migrate.caller import Call, Caller
+from codedag.migrate.clock import Clock, clock_for
 from codedag.migrate.describe import described
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.trial import FAILURES, Trial
@@ -44,6 +45,7 @@ class Substitute:
     def __init__(self, site: Any, substitution: Substitution, trial: Trial) -> None:
         self.site, self.substitution, self.trial = site, substitution, trial
         self._caller = Caller(site.info)
+        self._clock = clock_for([substitution.pu])
 
     def variants(self) -> dict[int, Callable[..., Any]]:
         """What the site runs instead."""
@@ -64,15 +66,17 @@ class Substitute:
         if not self._takes(plain, values, keywords):
             return call(function, args, keywords)
         plain = stands.behind(plain)  # a library patch of the same function would be compared with itself
-        due, started = self.trial.due(), perf_counter()
+        due = self.trial.due()
+        clock = self._clock if due else perf_counter  # a thread's own time takes long to read
+        started = clock()
         result = attempt(self.substitution.run, *values, **keywords)
         if isinstance(result, Failed):
             self.trial.failed(result.reason)
             return call(plain, values, keywords)
         if due and self.substitution.part_check is not None:
-            return self._checked_in_part(result, perf_counter() - started, call, plain, values, keywords)
+            return self._checked_in_part(result, clock() - started, call, plain, values, keywords)
         if due or attempt(self._suspicious, result, values, keywords):
-            return self._checked(result, perf_counter() - started, call, plain, values, keywords)
+            return self._checked(result, clock, clock() - started, call, plain, values, keywords)
         return result
 
     def _suspicious(self, result: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
@@ -105,12 +109,19 @@ class Substitute:
         return result if verdict else call(function, args, keywords)
 
     def _checked(
-        self, result: Any, seconds: float, call: Call, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]
+        self,
+        result: Any,
+        clock: Clock,
+        seconds: float,
+        call: Call,
+        function: Any,
+        args: tuple[Any, ...],
+        keywords: dict[str, Any],
     ) -> Any:
         """The original's result, with which the substitute's is compared."""
-        started = perf_counter()
+        started = clock()
         original = call(function, args, keywords)
-        ended = perf_counter()
+        ended = clock()
         verdict = attempt(near, original, result, self.substitution.equivalence)
         verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
         if isinstance(verdict, No):

@@ -73,7 +73,7 @@ class Trial:
     def due(self) -> bool:
         """Whether this call is checked: the first ones all, later ones at random distances, never in step with data."""
         self.calls += 1
-        if (self.calls <= self.first and not self._is_costly()) or self._is_open():
+        if (self.calls <= self.first and not self._is_costly()) or self._is_open(self.calls):
             return True
         if self._due == 0:
             # the distance grows with every check that found nothing, so that checking costs less and less
@@ -84,9 +84,15 @@ class Trial:
         self._due = 0
         return True
 
-    def _is_open(self) -> bool:
+    def is_next(self) -> bool:
+        """Whether `due` will say so of the next call; nothing is counted."""
+        number = self.calls + 1
+        early = (number <= self.first and not self._is_costly()) or self._is_open(number)
+        return early or 0 < self._due <= number
+
+    def _is_open(self, number: int) -> bool:
         """Whether there is no gain yet and no decision: then every call is checked, and soon there is one."""
-        return self.calls <= NOISY and not self.patient and bool(self.pairs) and self.gain() < SLOWER
+        return number <= NOISY and not self.patient and bool(self.pairs) and self.gain() < SLOWER
 
     def _is_costly(self) -> bool:
         """Whether checking has taken so long that the few calls that were checked must be enough for now."""

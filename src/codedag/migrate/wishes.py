@@ -48,6 +48,8 @@ class Wishes:
 
 def wishes_of(plan: Any, default_device: str | None = None) -> Wishes:
     """What a plan asks for: a Plan, the guides' dictionary, a file of either, or a run; raises BadPlan or BadFile."""
+    if default_device is not None and not isinstance(default_device, str):
+        raise BadPlan(f"default_device: {default_device!r:.80} is not text", hint="Name a device, such as cpu.")
     if isinstance(plan, str | os.PathLike):
         return _of_file(Path(plan), default_device)
     if isinstance(plan, RunDirectory):

@@ -44,17 +44,15 @@ class Times:
 class Gated:
     """One simulation of a placement and an order in which every start waits until its bytes fit."""
 
-    def __init__(
-        self, problem: Problem, edges: _Edges, place: bytes, order: bytes, window: int, *, capped: bool = True
-    ) -> None:
+    def __init__(self, problem: Problem, edges: _Edges, place: bytes, order: bytes, window: int) -> None:
         self.problem, self.edges, self.window = problem, edges, window
         self.place, self.order = ints(place), ints(order)
         n, k = problem.n, problem.k
         self.position = array("i", bytes(4 * n))
         for at, op in enumerate(self.order):
             self.position[op] = at
-        self.capacity = [pu.memory_nbytes if capped else 1 << 62 for pu in problem.machine.pus]
-        self.used, self.peak = [0] * k, [0] * k
+        self.capacity = [pu.memory_nbytes for pu in problem.machine.pus]
+        self.used = [0] * k
         self.start, self.end = array("d", [-1.0]) * n, array("d", [-1.0]) * n
         self.done: list[tuple[int, int, int, float, float]] = []
         self.now, self.running = 0.0, 0
@@ -177,7 +175,6 @@ class Gated:
 
     def _use(self, pu: int, nbytes: int) -> None:
         self.used[pu] += nbytes
-        self.peak[pu] = max(self.peak[pu], self.used[pu])
 
     def _copy_some(self, lane: int, copies: list[tuple[int, int, int]]) -> bool:
         for at, (wanted, op, dst) in enumerate(copies[:LOOKED_AT]):
@@ -214,6 +211,7 @@ class _Edges:
         out = problem.graph.op_columns.out_nbytes
         self.nbytes = array("q", (out[row] for row in problem.rows))
         self._before = _routes(problem)
+        self._hops: dict[int, tuple[tuple[int, int], ...]] = {}
 
     def flow(self, op: int) -> array[int]:
         """The ops whose values this one reads."""
@@ -244,6 +242,14 @@ class _Edges:
         """The PU from which a value of `src` gets to `dst` in its last hop."""
         return self._before[src * self.problem.k + dst]
 
+    def hops(self, src: int, dst: int) -> tuple[tuple[int, int], ...]:
+        """The copies that bring a value from one PU to another."""
+        key = src * self.problem.k + dst
+        if key not in self._hops:
+            before = self.before(src, dst)
+            self._hops[key] = () if src == dst else (*self.hops(src, before), (before, dst))
+        return self._hops[key]
+
 
 def _routes(problem: Problem) -> list[int]:
     """The shortest routes for a value of mean size, as the PU before the last hop."""
@@ -270,10 +276,3 @@ def edges_of(problem: Problem) -> _Edges:
 def gated(problem: Problem, edges: _Edges, place: bytes, order: bytes, window: int) -> Times | None:
     """The times of a plan that waits for memory, or None if it gets stuck."""
     return Gated(problem, edges, place, order, window).run()
-
-
-def least_peaks(problem: Problem, edges: _Edges, place: bytes, order: bytes) -> list[int]:
-    """The peaks of a plan that runs one op at a time, whatever there is."""
-    simulation = Gated(problem, edges, place, order, 0, capped=False)
-    simulation.run()
-    return simulation.peak

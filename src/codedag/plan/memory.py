@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-import heapq
-import random
 import time
 from array import array
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from math import inf
+from random import Random
 
 from codedag.ir import CannotPlan
-from codedag.plan.gated import WINDOWS, Times, _Edges, edges_of, gated, least_peaks
+from codedag.plan.frugal import Fitting, Plan, changed, frugal_order, orders, packed, peaks_one_by_one
+from codedag.plan.gated import WINDOWS, Times, _Edges, edges_of, gated
 from codedag.plan.problem import Problem, ints
-from codedag.plan.search import Found
+from codedag.plan.search import Found, latest, stage_seconds
 from codedag.plan.solution import Timetable
 from codedag.plan.strategies import Candidate, Context, candidates
 
-#: How many of the best candidates are tried with waiting, and how many ops the search that waits looks at per second.
-TRIED = 8
+#: How many of the best candidates are tried with waiting, in all and where the graph is large.
+TRIED, TRIED_OF_LARGE, LARGE = 8, 3, 5_000
 #: How long candidates are tried with waiting once there is one that fits, beyond the budget.
-PATIENCE_SECONDS = 2.0
-OPS_PER_SECOND = 60_000
+PATIENCE_SECONDS = 10.0
+WAITS = ", waiting for memory"
+#: Larger graphs are not improved: one attempt would be a part of the budget.
+LARGEST_IMPROVED = 3_000
+#: Ops that the search that waits looks at per second of the budget; it looks at 40,000 to 60,000 here.
+OPS_PER_SECOND = 30_000
+#: The search for a plan that fits looks at this many times as many, and at so many ops whatever the budget.
+FASTER, FEWEST = 5, 100_000
 
 
 def may_bind(problem: Problem) -> bool:
@@ -34,31 +41,23 @@ def within_memory(context: Context, found: Found, budget: float, seed: int) -> F
     """The best plan that respects every memory; raises CannotPlan naming the op, or the smallest peak reached."""
     problem = context.problem
     _refuse_impossible(problem)
-    best = _as_early_as_possible(context, found)
-    edges = edges_of(problem)
-    waiting = _Waiting(context, edges, best.makespan if best else inf)
-    deadline = time.monotonic() + budget + PATIENCE_SECONDS
-    for candidate in _candidates(context, edges, found):
+    fast = sorted(candidates(context), key=lambda one: one.makespan)
+    waiting = _Waiting(context, edges_of(problem))
+    any(waiting.early(one) for one in [found.ends[0], *fast])  # the first that fits is the best of them
+    late = time.monotonic() + budget + PATIENCE_SECONDS
+    for candidate in _candidates(context, waiting.edges, found.ends[0], fast):
         waiting.offer(candidate)
-        if time.monotonic() > deadline and (best or waiting.best):
+        if time.monotonic() > late and waiting.best is not None:
             found.truncated = True
             break
-    if problem.n <= 3000:
-        waiting.improve(budget, seed)
-    if waiting.best is not None and waiting.times is not None:
-        return _stated(found, waiting.best, TimesTable(problem, waiting.times))
-    if best is None:
-        raise _none_found(context, edges)
-    return found_with(found, best)
-
-
-def found_with(found: Found, table: Timetable) -> Found:
-    """The same search with this plan as its result."""
-    return replace(found, best=Candidate(table.name, b"", b"", 0), table=table)
-
-
-def _stated(found: Found, candidate: Candidate, table: Timetable) -> Found:
-    return replace(found, best=replace(candidate, name=f"{candidate.name}, waiting for memory"), table=table)
+    if 1 < problem.n <= LARGEST_IMPROVED:
+        if waiting.best is None:
+            waiting.fit(FEWEST // problem.n + 100, Random(seed))
+        found.truncated |= waiting.improve(found, budget, seed)
+    waiting.early(found.best)  # the solver's, after all stages
+    if waiting.best is None:
+        raise _none_found(waiting)
+    return replace(found, best=waiting.best, table=waiting.table)
 
 
 class TimesTable(Timetable):
@@ -67,6 +66,7 @@ class TimesTable(Timetable):
     def __init__(self, problem: Problem, times: Times) -> None:
         self.problem, self.place = problem, times.place
         self.start, self.end = times.start, times.end
+        self.turn = array("q", bytes(8 * problem.n))
         columns: list[list[float]] = [list(column) for column in zip(*times.copies, strict=True)] or [[]] * 5
         self.op, self.src, self.dst = (array("i", map(int, column)) for column in columns[:3])
         self.copy_start, self.copy_end = array("d", columns[3]), array("d", columns[4])
@@ -99,17 +99,6 @@ def _input_bytes(problem: Problem) -> array[int]:
     return total
 
 
-def _as_early_as_possible(context: Context, found: Found) -> Timetable | None:
-    """The best candidate that fits although nothing waits."""
-    ranked = [found.best, *sorted(candidates(context), key=lambda one: one.makespan)]
-    for candidate in ranked:
-        table = Timetable(context.problem, candidate)
-        if fits(table):
-            table.name = candidate.name
-            return table
-    return None
-
-
 def fits(table: Timetable) -> bool:
     """Whether a timetable respects the memory of every PU."""
     pus = table.problem.machine.pus
@@ -117,87 +106,106 @@ def fits(table: Timetable) -> bool:
 
 
 class _Waiting:
-    """The best plan that waits for memory, and the search around it."""
+    """The best plan that fits, with its times, and the search around it."""
 
-    def __init__(self, context: Context, edges: _Edges, limit: float) -> None:
-        self.context, self.edges, self.makespan = context, edges, limit
+    def __init__(self, context: Context, edges: _Edges) -> None:
+        self.context, self.edges, self.makespan = context, edges, inf
         self.best: Candidate | None = None
-        self.times: Times | None = None
-        self.start: Candidate | None = None
+        self.table: Timetable | None = None
+        self.tried: list[Plan] = []  # until one fits
 
-    def offer(self, candidate: Candidate, windows: tuple[int, ...] = WINDOWS) -> bool:
+    def early(self, candidate: Candidate) -> bool:
+        """Whether the candidate fits although nothing waits, and is better so."""
+        table = Timetable(self.context.problem, candidate)
+        if not fits(table) or table.makespan >= self.makespan:
+            return False
+        self.best, self.table, self.makespan = candidate, table, table.makespan
+        return True
+
+    def offer(self, candidate: Candidate) -> bool:
         """Whether the candidate is better once it waits."""
-        for window in windows:
-            times = gated(self.context.problem, self.edges, candidate.place, candidate.order, window)
+        problem = self.context.problem
+        for window in WINDOWS:
+            times = gated(problem, self.edges, candidate.place, candidate.order, window)
             if times is not None and times.makespan < self.makespan:
-                self.best, self.times, self.makespan = candidate, times, times.makespan
+                self.best = replace(candidate, name=f"{candidate.name.removesuffix(WAITS)}{WAITS}")
+                self.table, self.makespan = TimesTable(problem, times), times.makespan
                 return True
             if times is not None:
                 return False
+        if self.best is None:
+            self.tried.append((ints(candidate.place), ints(candidate.order)))
         return False
 
-    def improve(self, budget: float, seed: int) -> None:
-        """Moves ops to other PUs and places in the order, and keeps what helps; a fixed number of attempts."""
-        if self.best is None or budget <= 0:
-            return
-        problem, numbers = self.context.problem, random.Random(seed)
-        place, order = ints(self.best.place), ints(self.best.order)
-        deadline = time.monotonic() + budget
-        for _ in range(int(budget * OPS_PER_SECOND / (problem.n + 1))):
-            changed = _changed(problem, self.edges, place, order, numbers)
-            if changed is not None:
-                candidate = Candidate(self.best.name, changed[0].tobytes(), changed[1].tobytes(), 0)
+    def improve(self, found: Found, budget: float, seed: int) -> bool:
+        """Goes on from where each stage of the search ended; whether the clock cut that short.
+
+        The path does not depend on the budget, which only says how far along it we go.
+        """
+        late, ends = latest(budget), found.ends
+        for number, seconds in enumerate(_stages(found, budget)):
+            if number + 1 < len(ends) and ends[number + 1] != ends[number]:
+                self.early(ends[number + 1])
+                self.offer(ends[number + 1])
+            numbers, attempts = Random(f"{seed} {number}"), self._attempts(seconds)
+            if self.best is None:
+                self.fit(FASTER * attempts, numbers)
+            elif not self._moved(self.best, attempts, numbers, late):
+                return True
+            if time.monotonic() > late:
+                return True
+        return False
+
+    def _attempts(self, seconds: float) -> int:
+        return int(seconds * OPS_PER_SECOND / (self.context.problem.n + 1))
+
+    def fit(self, attempts: int, numbers: Random) -> None:
+        """Looks for a plan that fits at all."""
+        plan = self.fitting.go_on(attempts, numbers)
+        if plan is not None:
+            self.offer(Candidate("fitted", plan[0].tobytes(), plan[1].tobytes(), 0))
+
+    @cached_property
+    def fitting(self) -> Fitting:
+        """The search for a plan that fits, from all that were tried in vain."""
+        return Fitting(self.context.problem, self.edges, self.tried)
+
+    def _moved(self, best: Candidate, attempts: int, numbers: Random, late: float) -> bool:
+        """Moves ops to other PUs and places in the order, and keeps what helps; False if the time is over before."""
+        place, order = ints(best.place), ints(best.order)
+        for _ in range(attempts):
+            other = changed(self.context.problem, self.edges, place, order, numbers)
+            if other is not None:
+                candidate = Candidate(best.name, other[0].tobytes(), other[1].tobytes(), 0)
                 if self.offer(candidate):
-                    place, order = changed
-            if time.monotonic() > deadline:
-                return
+                    place, order = other
+            if time.monotonic() > late:
+                return False
+        return True
 
 
-def _changed(
-    problem: Problem, edges: _Edges, place: array[int], order: array[int], numbers: random.Random
-) -> tuple[array[int], array[int]] | None:
-    op, k = numbers.randrange(problem.n), problem.k
-    if k > 1 and numbers.random() < 0.6:
-        pu = numbers.randrange(k)
-        if pu == place[op] or problem.seconds[problem.rows[op] * k + pu] == inf:
-            return None
-        moved = place[:]
-        moved[op] = pu
-        return moved, order
-    return _shifted(edges, place, order, op, numbers)
+def _stages(found: Found, budget: float) -> Iterator[float]:
+    """The stages that a budget pays for: as many as the search had, and more if it could not go on."""
+    spent, done = 0.0, len(found.ends) - 1
+    for number, seconds in enumerate(stage_seconds()):
+        spent += seconds
+        if number >= done and (spent > budget or not found.ended):
+            return
+        yield seconds
 
 
-def _shifted(
-    edges: _Edges, place: array[int], order: array[int], op: int, numbers: random.Random
-) -> tuple[array[int], array[int]] | None:
-    at = order.index(op)
-    before, after = {*edges.flow(op), *edges.order_only(op)}, set(edges.followers(op))
-    low, high = at, at
-    while low > 0 and at - low < 20 and order[low - 1] not in before:
-        low -= 1
-    while high < len(order) - 1 and high - at < 20 and order[high + 1] not in after:
-        high += 1
-    to = numbers.randint(low, high)
-    if to == at:
-        return None
-    shifted = order[:]
-    del shifted[at]
-    shifted.insert(to, op)
-    return place, shifted
-
-
-def _candidates(context: Context, edges: _Edges, found: Found) -> Iterator[Candidate]:
+def _candidates(context: Context, edges: _Edges, first: Candidate, fast: list[Candidate]) -> Iterator[Candidate]:
     """Plans that may fit if they wait: the fastest ones, and orders that keep little alive."""
-    fast = sorted(candidates(context), key=lambda one: one.makespan)
-    placements = {one.place: one.name for one in [found.best, *fast]}
-    yield found.best
-    yield from fast[:TRIED]
-    order = frugal_order(context.problem, edges)
-    for place, name in list(placements.items())[: TRIED if context.problem.n <= 5000 else 3]:
-        yield Candidate(f"{name}, frugal order", place, order, 0)
-    yield Candidate("packed", packed(context.problem, edges, order), order, 0)
-    for place, name in _spread(context):
-        yield Candidate(f"{name}, frugal order", place, order, 0)
+    tried = TRIED if context.problem.n <= LARGE else TRIED_OF_LARGE
+    placements = {one.place: one.name for one in [first, *fast]}
+    yield first
+    yield from fast[:tried]
+    for order in orders(context.problem, edges):
+        for place, name in list(placements.items())[:tried]:
+            yield Candidate(f"{name}, frugal order", place, order, 0)
+        yield Candidate("packed", packed(context.problem, edges, order), order, 0)
+        for place, name in _spread(context):
+            yield Candidate(f"{name}, frugal order", place, order, 0)
 
 
 def _spread(context: Context) -> Iterator[tuple[bytes, str]]:
@@ -213,69 +221,6 @@ def _spread(context: Context) -> Iterator[tuple[bytes, str]]:
     )
 
 
-def packed(problem: Problem, edges: _Edges, order: bytes) -> bytes:
-    """A placement that spreads what is alive over all memories: each op goes where it is cheapest and still fits."""
-    k, place = problem.k, array("i", bytes(4 * problem.n))
-    left = [len(edges.readers(op)) for op in range(problem.n)]
-    used, on = [0] * k, [set[int]() for _ in range(problem.n)]
-    for op in ints(order):
-        pu = min(range(k), key=lambda one: _packing(problem, edges, op, one, used, on))
-        place[op] = pu
-        for one in (op, *edges.flow(op)):
-            if pu not in on[one]:
-                on[one].add(pu)
-                used[pu] += edges.nbytes[one]
-        for one in edges.flow(op):
-            left[one] -= 1
-        for one in (op, *edges.flow(op)):
-            if not left[one]:
-                for where in on[one]:
-                    used[where] -= edges.nbytes[one]
-                on[one].clear()
-    return place.tobytes()
-
-
-def _packing(
-    problem: Problem, edges: _Edges, op: int, pu: int, used: list[int], on: list[set[int]]
-) -> tuple[float, float, int]:
-    """How much an op would exceed a memory, and what it would cost there."""
-    seconds = problem.seconds[problem.rows[op] * problem.k + pu]
-    far = [one for one in edges.flow(op) if pu not in on[one]]
-    need = used[pu] + edges.nbytes[op] + edges.scratch(op, pu) + sum(edges.nbytes[one] for one in far)
-    copies = sum(min(problem.copy_seconds(problem.rows[one], src, pu) for src in on[one]) for one in far if on[one])
-    over = max(0, need - problem.machine.pus[pu].memory_nbytes) if seconds + copies < inf else inf
-    return over, seconds + copies, pu
-
-
-def frugal_order(problem: Problem, edges: _Edges) -> bytes:
-    """An order in which the next op is the one that leaves the least alive: it frees most, or allocates least."""
-    waiting = [edges.waiting(op) for op in range(problem.n)]
-    left = [len(edges.readers(op)) for op in range(problem.n)]
-    heap: list[tuple[int, int]] = []
-
-    def growth(op: int) -> int:
-        freed = sum(edges.nbytes[one] for one in edges.flow(op) if left[one] == 1)
-        return (edges.nbytes[op] if left[op] else 0) - freed
-
-    order = array("i")
-    for op in range(problem.n):
-        if not waiting[op]:
-            heapq.heappush(heap, (growth(op), op))
-    while heap:
-        key, op = heapq.heappop(heap)
-        if key != growth(op):  # something was read since: look again
-            heapq.heappush(heap, (growth(op), op))
-            continue
-        order.append(op)
-        for one in edges.flow(op):
-            left[one] -= 1
-        for one in edges.followers(op):
-            waiting[one] -= 1
-            if not waiting[one]:
-                heapq.heappush(heap, (growth(one), one))
-    return order.tobytes()
-
-
 def frugal(context: Context) -> Iterator[Candidate]:
     """Every single PU in an order that keeps little alive."""
     problem, order = context.problem, frugal_order(context.problem, edges_of(context.problem))
@@ -285,16 +230,13 @@ def frugal(context: Context) -> Iterator[Candidate]:
             yield context.judged(f"single {problem.pus[pu]}, frugal order", place, order)
 
 
-def _none_found(context: Context, edges: _Edges) -> CannotPlan:
-    problem, best = context.problem, (inf, 0, 0)
-    for candidate in _candidates(context, edges, Found(next(iter(candidates(context))))):
-        for pu, peak in enumerate(least_peaks(problem, edges, candidate.place, candidate.order)):
-            over = peak - problem.machine.pus[pu].memory_nbytes
-            if over > 0:
-                best = min(best, (over, peak, pu))
-    _, peak, pu = best
+def _none_found(waiting: _Waiting) -> CannotPlan:
+    problem = waiting.context.problem
+    peaks = peaks_one_by_one(problem, waiting.edges, *waiting.fitting.best)
+    most = [pu.memory_nbytes for pu in problem.machine.pus]
+    pu = max(range(problem.k), key=lambda one: peaks[one] - most[one])
     return CannotPlan(
-        f"no plan was found that respects the memory; the smallest peak reached is {peak} bytes on "
-        f"`{problem.pus[pu]}`, which has {problem.machine.pus[pu].memory_nbytes}",
+        f"no plan was found that respects the memory; the smallest peak reached is {peaks[pu]} bytes on "
+        f"`{problem.pus[pu]}`, which has {most[pu]}",
         hint="Use a machine with more memory, or smaller batches; a larger --budget may find a plan.",
     )

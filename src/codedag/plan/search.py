@@ -21,12 +21,15 @@ from codedag.plan.strategies import SMALL, Candidate, Context, candidates, cooke
 #: Steps of the simulator per second, times (PUs + 4); measured are 1.6 to 5 times that (bench/planner.py), so that a
 #: machine must be busy before the clock ends a search.
 STEPS_PER_SECOND = 180e6
-#: The steps of a budget take about half of it on an idle machine; the clock ends the search after this many budgets.
-LATE = 3.0
+#: The steps of a budget take about half of it on an idle machine; the clock ends the search after so many budgets and
+#: so many seconds more, which short budgets need on a busy one.
+LATE, LATER_SECONDS = 3.0, 1.0
 #: The first annealing is this part of a second; each later one is as long as all before it.
 FIRST_STAGE_SECONDS = 1 / 64
 #: Above this size a step of annealing is too small a part of the plan to matter.
 LARGEST_ANNEALED = 60_000
+#: Small graphs are annealed for this long at least: that is less than what starting takes, and lists may miss the best.
+LEAST_SECONDS = 1.2 * FIRST_STAGE_SECONDS
 ROUNDS = 5
 CLASS_MOVES = 60
 #: This part of every stage goes to list schedules with weights by lot.
@@ -48,6 +51,8 @@ class Found:
     truncated: bool = False
     steps: float = 0.0
     table: Timetable | None = None  # only where times are stated because of memory
+    ends: list[Candidate] = field(default_factory=list)  # the best one before and after each whole stage
+    ended: bool = False  # whether the search could not go on, whatever the budget
 
     def offer(self, candidate: Candidate) -> bool:
         """Whether the candidate is better than what we had; then it is the best."""
@@ -67,14 +72,19 @@ class Clock:
 
     @classmethod
     def of(cls, problem: Problem, seconds: float, *, timed: bool = True) -> Clock:
-        """The clock of a budget for an instance; on a busy machine the steps may take up to LATE times the budget."""
-        deadline = time.monotonic() + LATE * seconds if timed else 0.0
+        """The clock of a budget for an instance, with a deadline for busy machines."""
+        deadline = latest(seconds) if timed else 0.0
         return cls(seconds * steps_per_second(problem), deadline)
 
     @property
     def late(self) -> bool:
         """Whether the time is over."""
         return self.deadline > 0 and time.monotonic() > self.deadline
+
+
+def latest(budget: float) -> float:
+    """When the clock ends a search that begins now."""
+    return time.monotonic() + LATE * budget + LATER_SECONDS
 
 
 def steps_per_second(problem: Problem) -> float:
@@ -87,10 +97,14 @@ Progress = Callable[[float], None]
 
 def search(
     context: Context, budget: float, seed: int = 0, progress: Progress | None = None, *, solver: bool = True,
-    timed: bool = True,
+    timed: bool = True, whole: bool = False,
 ) -> Found | None:  # fmt: skip
-    """The best plan within the budget, or None if no strategy gives a plan that can run."""
-    clock = Clock.of(context.problem, budget, timed=timed)
+    """The best plan within the budget, or None if no strategy gives a plan that can run.
+
+    With `whole` no stage is begun that cannot be ended: what comes after depends on where stages end.
+    """
+    searched = max(budget, LEAST_SECONDS) if context.problem.n < WARM_BELOW else budget
+    clock = Clock.of(context.problem, searched, timed=timed)
     first = candidates(context)
     best = next(first, None)
     if best is None:
@@ -101,10 +115,11 @@ def search(
     found.bound = max(float(context.model.path_bound(context.ahead)), context.priced[0])
     rounds(context, found)
     structures(context, found)
-    if budget > 0:
-        stages(context, found, clock, seed, progress)
-        if solver:
-            solved(context, found, budget, seed)
+    found.ends.append(found.best)
+    if searched > 0:
+        stages(context, found, clock, seed, progress, whole)
+    if budget > 0 and solver:
+        solved(context, found, budget, seed)
     return found
 
 
@@ -142,8 +157,9 @@ def rounds(context: Context, found: Found, most: int = ROUNDS) -> None:
         current = after if found.offer(after) or after.makespan < 1.02 * found.best.makespan else found.best
 
 
-def _stage_sizes(context: Context) -> Iterator[float]:
-    size = FIRST_STAGE_SECONDS * steps_per_second(context.problem)
+def stage_seconds() -> Iterator[float]:
+    """How long the stages are: each as long as all before it."""
+    size = FIRST_STAGE_SECONDS
     yield size
     while True:
         yield size
@@ -166,13 +182,14 @@ def _temperature(n: int, number: int) -> tuple[float, float]:
     return warmth * hot, warmth * cold
 
 
-def stages(context: Context, found: Found, clock: Clock, seed: int, progress: Progress | None) -> None:
+def stages(
+    context: Context, found: Found, clock: Clock, seed: int, progress: Progress | None, whole: bool = False
+) -> None:
     """Anneals in stages, each as long as all before it, until the steps are used up."""
-    if context.problem.n > LARGEST_ANNEALED or context.problem.n < 2 or found.best.makespan <= found.bound:
-        return
-    for number, total in enumerate(_stage_sizes(context)):
-        left = clock.steps - found.steps
-        if left <= 0 or found.best.makespan <= found.bound:
+    for number, seconds in enumerate(stage_seconds()):
+        total, left = seconds * steps_per_second(context.problem), clock.steps - found.steps
+        found.ended = not 2 <= context.problem.n <= LARGEST_ANNEALED or found.best.makespan <= found.bound
+        if left <= (total * (1 + LOTS) if whole else 0) or found.ended:
             return
         lots(context, found, Random(seed * 1_000_003 + number), min(left, total * LOTS))
         left = clock.steps - found.steps
@@ -186,6 +203,7 @@ def stages(context: Context, found: Found, clock: Clock, seed: int, progress: Pr
         found.steps += max(steps, 1.0)
         if makespan < NEVER:
             found.offer(Candidate("annealing", place, order, makespan))
+        found.ends.append(found.best)
         if progress is not None:
             progress(min(1.0, found.steps / clock.steps))
         if late:

@@ -30,6 +30,7 @@ class Timetable:
     def __init__(self, problem: Problem, candidate: Candidate) -> None:
         self.problem, self.place = problem, ints(candidate.place)
         _, end, copies = problem.model.schedule(candidate.place, candidate.order)
+        self.turn = array("q", end)  # in ticks: what came first where seconds are the same
         self.op, self.src, self.dst = (ints(column) for column in copies[:3])
         times = problem.model.replay(candidate.place, end, copies)
         self.start, self.end, self.copy_start, self.copy_end = (floats(column) for column in times)
@@ -63,6 +64,7 @@ class Solution:
     truncated: bool = False
     with_peaks: bool = True
     front: list[Tradeoff] = field(default_factory=list)
+    joules: float | None = None
 
     def plan(self) -> Plan:
         """The plan as one object."""
@@ -96,6 +98,7 @@ class Solution:
             "simulated": [pu.name for pu in machine.pus if pu.simulated],
             "segments": self._segments() if self.with_peaks else [],
             "front": self.front,
+            **({} if self.joules is None else {"joules": self.joules}),
         }
 
     def _segments(self) -> list[Segment]:
@@ -141,8 +144,8 @@ class Solution:
 
     def _schedule(self) -> Iterator[Step]:
         table, ids, rows = self.table, self.problem.graph.op_columns.id, self.problem.rows
-        start, end = table.start, table.end
-        for number in sorted(range(self.problem.n), key=lambda one: (start[one], end[one])):
+        start, end, turn = table.start, table.end, table.turn
+        for number in sorted(range(self.problem.n), key=lambda one: (start[one], end[one], turn[one])):
             yield Step(op=ids[rows[number]], start=start[number], end=end[number])
 
     def _transfers(self) -> Iterator[Transfer]:

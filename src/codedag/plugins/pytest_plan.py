@@ -77,10 +77,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     migrator.restore()
     path = config.getoption("--codedag-stats")
     if path:
-        from codedag.ir import write_atomically
+        from codedag.ir import CodedagError, write_atomically
 
         stats = {"verdict": migrator.verdict(), "functions": migrator.get_stats()}
-        write_atomically(Path(_own(config, path)), json.dumps(stats, indent=1).encode())
+        try:
+            write_atomically(Path(_own(config, path)), json.dumps(stats, indent=1).encode())
+        except CodedagError as error:
+            raise pytest.UsageError(str(error)) from error
 
 
 def _own(config: pytest.Config, path: str) -> str:

@@ -10,6 +10,8 @@ import sys
 import tempfile
 import threading
 import types
+import uuid
+import weakref
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -26,6 +28,7 @@ from codedag.trace.attach import Attachment
 from codedag.trace.gathered import Gathered, Paths
 from codedag.trace.processes import Family
 from codedag.trace.recorder import Recorder, shown_path
+from codedag.trace.spool import Spool
 from codedag.trace.targets import Targets, targets
 from codedag.trace.templates import Template
 
@@ -107,7 +110,8 @@ class Live:
 
     `roots` are the directories whose code is the program's own (its own directory and the working directory unless
     given); `drill` names installed packages to look into.  `body` says whether the code that starts the trace is part
-    of what was meant to be traced: its frame is already running and cannot be given sites.
+    of what was meant to be traced: its frame is already running and cannot be given sites.  With `samples` the inputs
+    of each operation's first execution are kept, in a private folder that goes when this object does.
     """
 
     def __init__(
@@ -117,12 +121,14 @@ class Live:
         filter_config: FilterConfig | None = None,
         max_depth: int = 0,
         body: bool = True,
+        samples: bool = False,
     ) -> None:
         self.notes: list[str] = []
         self._roots = None if roots is None else _directories(roots)
         self._drill = (drill,) if isinstance(drill, str) else tuple(drill)
         self._filter, self._max_depth, self._body = filter_config, max_depth, body
         self._undo = ExitStack()
+        self._spool = _spool(self) if samples else None
         self._process = os.getpid()
         self._started: Place | None = None
         self._family: Family | None = None
@@ -161,6 +167,8 @@ class Live:
         failure = site_module.native.failure()
         if failure:
             self.notes.append(f"recording ended early: {failure}")
+        if self._spool is not None and self._spool.failure:
+            self.notes.append(f"not all inputs were kept for measuring: {self._spool.failure}")
         self._conclude(stopped)
 
     def recorded(self) -> Recorded:
@@ -170,6 +178,11 @@ class Live:
         if self._family is None:
             return Recorded(Graph.build([]), CostTable(pus=["cpu"], rows=[]))
         return _recorded(self._family.program, self._family.recorder.gathered())
+
+    @property
+    def samples(self) -> Path | None:
+        """The folder of the inputs that were kept, if there are any."""
+        return self._spool.folder if self._spool is not None and self._spool.folder.is_dir() else None
 
     def load(self, path: str, source: bytes) -> types.CodeType:
         """The code of a source that runs while this records, such as a cell of a notebook: with sites, if it does."""
@@ -190,6 +203,9 @@ class Live:
         folder = Path(tempfile.mkdtemp(prefix="codedag-"))  # where other processes of the program keep their records
         self._family = Family(program, Recorder(program.names), folder, self._max_depth)
         self._undo.callback(self._family.stop)
+        if self._spool is not None:
+            self._spool.begin()
+            self._family.recorder.keep_samples(self._spool)
         self._family.start()
 
     def _end(self) -> None:
@@ -222,6 +238,18 @@ class Live:
                 f"{', '.join(map(str, self._roots or ()))} were watched; name other directories with roots=, installed "
                 "packages with drill="
             )
+
+
+def _spool(live: Live) -> Spool:
+    """A place for inputs, which is made when recording begins and removed with the trace that it belongs to."""
+    folder = Path(tempfile.gettempdir()) / f"codedag-samples-{uuid.uuid4().hex}"
+    weakref.finalize(live, _remove, folder, os.getpid())
+    return Spool(folder)
+
+
+def _remove(folder: Path, process: int) -> None:
+    if os.getpid() == process:  # a forked process has the same object, and its end is not that of the trace
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 _active: Live | None = None

@@ -9,6 +9,8 @@ pytest.importorskip("librosa")
 
 from substitution_checks import check, of, reason
 
+from codedag.backends import frames
+from codedag.backends.registry import ULP, find
 from codedag.backends.same import same
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # originals may warn about odd calls; the tests compare results
@@ -71,3 +73,25 @@ def test_a_lifter_for_more_coefficients_than_filters_runs_as_written():
     options = {"y": sound, "n_mels": 10, "n_mfcc": 13}
     assert "lifter" in reason("librosa.feature.mfcc", **options, lifter=22)  # librosa raises
     check("librosa.feature.mfcc", **options)
+
+
+def test_spectra_are_the_same_where_scipy_cannot_transform_into_given_memory(monkeypatch):
+    (single,) = (made for made in find("librosa.stft", "cpu") if made.equivalence is ULP)
+    for sound in (SOUND, SOUND.astype(np.float64)):
+        for options in ({}, {"n_fft": 512, "hop_length": 100}, {"n_fft": 64}):
+            fast = single.run(sound, **options)
+            with monkeypatch.context() as patched:
+                patched.setattr(frames, "into_place", lambda: None)
+                assert same(single.run(sound, **options), fast)
+
+
+def test_a_scipy_of_another_form_is_noticed(monkeypatch):
+    def wrong(values, into):
+        into[...] = 1
+
+    def gone(values, into):
+        raise AttributeError("r2c")
+
+    for other in (wrong, gone):
+        monkeypatch.setattr(frames, "_by_scipy", other)
+        assert frames.into_place.__wrapped__() is None

@@ -43,7 +43,7 @@ def with_opencl(code, *arguments):
     """What a program that names the processor as OpenCL device prints; OpenCV looks for devices once per process."""
     environment = {**os.environ, "OPENCV_OPENCL_DEVICE": ":CPU:"}
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
     if done.returncode and done.stderr.startswith("skip: "):
         pytest.skip(done.stderr.removeprefix("skip: ").strip())
     assert done.returncode == 0, done.stderr

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from codedag.backends.same import same
+from codedag.ir.verdict import No
 
 BASE = np.arange(12, dtype=np.float32).reshape(3, 4).copy()
 READ_ONLY = BASE.copy()
@@ -113,3 +115,38 @@ def test_comparing_imports_nothing(monkeypatch):
         monkeypatch.delitem(sys.modules, name, raising=False)
     assert same([1.5, "x"], [1.5, "x"])
     assert "numpy" not in sys.modules
+
+
+def test_arrays_are_compared_without_copies_of_them():
+    one = np.zeros((64, 1 << 16), np.float32)
+    other = one.copy()
+    tracemalloc.start()
+    try:
+        assert same(one.T, other.T)
+        assert tracemalloc.get_traced_memory()[1] < one.nbytes / 4
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("place", [0, 1 << 20, (1 << 20) + 1, (3 << 20) - 1])
+def test_the_last_byte_of_a_large_array_counts(place):
+    one, other = np.zeros(3 << 20, np.uint8), np.zeros(3 << 20, np.uint8)
+    other[place] = 1
+    assert same(one, other) == No(f"value: 1 of {one.size} elements differ")
+
+
+def test_a_text_is_not_shown_unless_it_differs():
+    class Shown(str):
+        def __repr__(self):
+            raise AssertionError
+
+    assert same(Shown("a"), Shown("a"))
+
+
+def test_a_long_column_is_compared_by_its_bytes():
+    pandas = pytest.importorskip("pandas")
+    one = pandas.DataFrame({"a": [0.0, 1.5, float("nan")], "b": [1, 2, 3]})
+    assert same(one, one.copy())
+    other = one.copy()
+    other.loc[0, "a"] = -0.0
+    assert same(one, other) == No("value['a']: 1 of 3 elements differ")

@@ -345,8 +345,11 @@ def test_classes_beyond_exact_are_opted_in(toys):
     assert reasons[DOUBLE].endswith("is ulp, which this plan does not allow")
     with codedag.apply(plan(), allow=("exact", "ulp")):
         assert stands.is_stand(toys.double)
-    with pytest.raises(BadPlan, match="there is no class 'any'"):
-        codedag.apply(plan(), allow=("any",))
+    with codedag.apply(plan(), allow="ulp"):
+        assert stands.is_stand(toys.double)
+    for wrong in (("any",), "any", None):
+        with pytest.raises(BadPlan, match=r"there is no class (?:'any'|None)"):
+            codedag.apply(plan(), allow=wrong)
 
 
 def test_two_migrators_at_once(toys):
@@ -388,6 +391,17 @@ def test_disabled_by_the_environment(toys, monkeypatch):
 def test_bad_plans_are_refused_and_nothing_is_changed(bad, words):
     with pytest.raises(BadPlan, match=words):
         codedag.apply(bad)
+
+
+def test_what_is_no_plan_at_all_is_refused_by_every_way_in():
+    with pytest.raises(BadPlan, match="default_device: 17 is not text"):
+        PipelineMigrator.from_plan(plan(), default_device=17)
+    for path in (None, 3, plan()):
+        with pytest.raises(BadPlan, match=r"path: .* is not a path"):
+            PipelineMigrator.from_json(path)
+    for partitions in (None, {}, {"optimized_partitions": []}):
+        with pytest.raises(BadPlan, match="partitions: none are given"):
+            PipelineMigrator.from_optimizer(codedag.OptimizerManager(), partitions)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"format": "codedag/plan", "version": 9}', '{"format": "x"}'])

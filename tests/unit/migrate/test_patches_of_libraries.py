@@ -95,7 +95,7 @@ print("same")
 
 def test_numba_compiles_calls_of_patched_functions_then_and_later():
     pytest.importorskip("numba")
-    done = subprocess.run([sys.executable, "-c", NUMBA], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", NUMBA], capture_output=True, text=True, timeout=600)
     assert (done.stdout.strip(), done.stderr) == ("same", "")
 
 
@@ -232,7 +232,7 @@ def test_a_fresh_process_is_patched_from_state_when_it_loads_the_library():
     if not made:
         pytest.skip("no substitution for scipy.ndimage.median_filter here")
     state = json.dumps(Patches(Patch("scipy.ndimage.median_filter", made[0])).state())
-    done = subprocess.run([sys.executable, "-c", CHILD, state], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", CHILD, state], capture_output=True, text=True, timeout=600)
     assert (done.stdout.strip(), done.stderr) == ("1", "")
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from codedag.backends.registry import EXACT, Equivalence
 from codedag.ir.verdict import No, Verdict, Yes
+from codedag.migrate import clock as clock_module
 from codedag.migrate import substitute as substitute_module
 from codedag.migrate.substitute import FAILURES, Substitute
 from codedag.migrate.trial import FIRST, FUTILE, Trial
@@ -31,8 +32,12 @@ class Clock:
     """Time that passes only when a function says so."""
 
     now = 0.0
+    waited = 0.0  # seconds in which the machine did something else
 
     def perf_counter(self) -> float:
+        return self.now + self.waited
+
+    def thread_time(self) -> float:
         return self.now
 
 
@@ -49,6 +54,7 @@ class Setting:
     source: str = "library.total"
     equivalence: Equivalence = EXACT
     part_check: None = None
+    pu: str = "cpu"
 
     def total(self, *args: Any, **keywords: Any) -> Any:
         self.ran.append("original")
@@ -77,9 +83,12 @@ class Setting:
 @pytest.fixture
 def setting(monkeypatch: pytest.MonkeyPatch):
     def make(**facts: Any) -> Setting:
-        made = Setting(**facts)
-        monkeypatch.setattr(substitute_module, "perf_counter", made.clock.perf_counter)
-        return made
+        clock = facts.setdefault("clock", Clock())
+        monkeypatch.setattr(substitute_module, "perf_counter", clock.perf_counter)
+        monkeypatch.setattr(clock_module, "perf_counter", clock.perf_counter)
+        monkeypatch.setattr(clock_module, "thread_time", clock.thread_time)
+        monkeypatch.setattr(clock_module, "is_fine", lambda one: True)
+        return Setting(**facts)
 
     return make
 
@@ -120,6 +129,21 @@ def test_slower_is_taken_back(setting):
     assert not one.trial.active
     assert one.trial.reason.startswith("not faster here: 1.03x")
     assert one.ran[-5:] == ["original"] * 5
+
+
+def busy(*args: Any) -> int:
+    """The total, for which a busy machine lets the substitute wait, and the original never."""
+    busy.clock.waited += 20.0  # type: ignore[attr-defined]
+    return sum(args)
+
+
+@pytest.mark.parametrize(("pu", "active"), [("cpu", True), ("numba:cpu", True), ("ov:cpu", False), ("cuda", False)])
+def test_a_busy_machine_takes_nothing_back_where_the_thread_itself_does_the_work(setting, pu, active):
+    one = setting(other=busy, pu=pu)
+    busy.clock = one.clock  # type: ignore[attr-defined]
+    assert [one.variant(one.function, 1, 2) for _ in range(3 * FIRST)] == [3] * (3 * FIRST)
+    assert one.trial.active is active
+    assert (round(one.trial.gain(), 2) == 2.0) is active
 
 
 def test_a_difference_is_taken_back_and_never_seen(setting):

@@ -17,6 +17,17 @@ def test_checks_come_first_and_then_at_random_distances():
     assert 300 < len(due) < 500
 
 
+def test_it_is_known_beforehand_whether_the_next_call_is_checked():
+    for gain in (0.9, 2.0):
+        trial = Trial("x", every=5)
+        for _ in range(2000):
+            expected = trial.is_next()
+            assert trial.is_next() == expected
+            assert trial.due() == expected
+            if expected and len(trial.pairs) < 20:
+                trial.record(gain, 1.0, Yes)
+
+
 def test_the_programs_random_stream_is_not_touched():
     before = random.getstate()
     trial = Trial("x")

@@ -12,7 +12,7 @@ import pytest
 from codedag.backends import proof, registry
 from codedag.backends.registry import EXACT, Call, Substitution, substitutes
 from codedag.ir.verdict import Yes
-from codedag.migrate import guarded, migrator
+from codedag.migrate import clock, migrator
 from codedag.migrate.patches import _state as patches_state
 
 NAME = "toy_of_migrators"
@@ -79,7 +79,9 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[Toys]:
     before = dict(registry._table._by_key)
     made = Toys()
     sys.modules[NAME] = made.module
-    monkeypatch.setattr(guarded, "perf_counter", made.clock)
+    for name in ("perf_counter", "thread_time"):
+        monkeypatch.setattr(clock, name, made.clock)
+    monkeypatch.setattr(clock, "is_fine", lambda one: True)
     proof.forget()
     yield made
     sys.modules.pop(NAME, None)

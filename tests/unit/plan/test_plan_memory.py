@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import json
+import random
 import re
+from array import array
 
 import pytest
 from plan_instances import instance, objects, random_instance
-from plan_judge import judge
+from plan_judge import judge, peaks
 
 from codedag.ir import CannotPlan
+from codedag.plan import exact, memory, search
 from codedag.plan.decide import solve
+from codedag.plan.frugal import peaks_one_by_one
+from codedag.plan.gated import edges_of
 from codedag.plan.problem import Problem
+from codedag.plan.search import Clock, steps_per_second
+
+
+@pytest.fixture
+def no_clock(monkeypatch):
+    """Budgets are counted in steps only, as on a machine that is not busy."""
+    monkeypatch.setattr(Clock, "of", classmethod(lambda cls, problem, s, **_: cls(s * steps_per_second(problem), 0.0)))
+    for module in (memory, search):
+        monkeypatch.setattr(module, "time", type("Still", (), {"monotonic": staticmethod(lambda: 0.0)}))
+    monkeypatch.setattr(exact, "available", lambda: False)
 
 
 def planned(made, budget=0.0):
@@ -94,3 +109,66 @@ def test_caps_that_cannot_bind_change_nothing():
         pu["memory_nbytes"] = total
     again = planned(made)
     assert free["schedule"] == again["schedule"]
+
+
+@pytest.mark.parametrize("share", [0.9, 0.6])
+@pytest.mark.parametrize("number", range(3))
+def test_more_budget_is_never_worse_within_memory(number, share, seed, no_clock):
+    made = capped(random_instance(700 * seed + number, 40), share)
+    spans = []
+    for budget in (0.0, 0.02, 0.04, 0.08):
+        try:
+            spans.append(planned(made, budget)["makespan_seconds"])
+            assert planned(made, budget)["makespan_seconds"] == spans[-1]
+        except CannotPlan:
+            assert not spans  # once there is one, there is one
+    assert spans == sorted(spans, reverse=True)
+
+
+def one_by_one(number, most):
+    """A random instance, with an order and parts of it on PUs by lot."""
+    made, r = random_instance(number, most), random.Random(number)
+    problem = Problem(*objects(made))
+    edges = edges_of(problem)
+    waiting = [edges.waiting(op) for op in range(problem.n)]
+    ready, order = [op for op in range(problem.n) if not waiting[op]], array("i")
+    while ready:
+        order.append(ready.pop(r.randrange(len(ready))))
+        for one in edges.followers(order[-1]):
+            waiting[one] -= 1
+            ready += [one] * (not waiting[one])
+    place = array("i", bytes(4 * problem.n))
+    for start in range(0, problem.n, 4):
+        pu = r.randrange(problem.k)
+        for op in order[start : start + 4]:
+            place[op] = pu
+    return made, problem, edges, place, order
+
+
+@pytest.mark.parametrize("number", range(30, 42))
+def test_a_plan_is_found_where_one_is_known_to_fit(number, no_clock):
+    made, problem, edges, place, order = one_by_one(number, 40)
+    for pu, peak in zip(made["machine"]["pus"], peaks_one_by_one(problem, edges, place, order), strict=True):
+        pu["memory_nbytes"] = int(1.02 * peak)
+    planned(made, budget=0.1)
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_peaks_of_one_op_at_a_time_are_those_of_the_judge(number, seed):
+    made, problem, edges, place, order = one_by_one(100 * seed + number, 20)
+    pus = {pu["name"]: pu for pu in made["machine"]["pus"]}
+    ops, names = {op["id"]: op for op in made["graph"]["ops"]}, list(pus)
+    ids = [problem.graph.ops[row].id for row in problem.rows]
+    where = {ids[op]: names[pu] for op, pu in enumerate(place)}
+    flow = {ids[op]: {ids[one] for one in edges.flow(op)} for op in range(problem.n)}
+    times, copies, now = {}, [], 0.0
+    for op in (ids[one] for one in order):
+        far = sorted(one for one in flow[op] if where[one] != where[op] and ("copy", one, where[op]) not in times)
+        for one in far:
+            copies.append((one, where[one], where[op]))
+            times["copy", one, where[op]], now = (now, now + 1), now + 1
+        times["op", op], now = (now, now + 1), now + 1
+    direct = all(len(edges.hops(a, b)) == 1 for a in range(problem.k) for b in range(problem.k) if a != b)
+    found = peaks(ops, where, flow, copies, times, {}, pus)
+    counted = dict(zip(names, peaks_one_by_one(problem, edges, place, order), strict=True))
+    assert not direct or counted == found

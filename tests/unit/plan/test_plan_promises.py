@@ -186,3 +186,10 @@ def test_the_baseline_is_the_program_as_written_also_where_a_better_variant_is_i
     machine = Machine(pus=[Pu(name="cpu", memory_nbytes=1, launch_seconds=0.0)])
     plan = make_plan(graph, CostTable(pus=["cpu"], rows=rows), machine, budget=0.0)
     assert (plan.makespan_seconds, plan.baseline_seconds) == (3.0, 5.0)
+
+
+@pytest.mark.parametrize("number", [17, 41, 45, 48])
+def test_small_graphs_are_searched_even_without_a_budget(number):
+    """Lists alone gave 2 to 7 % more than the best here."""
+    made = random_instance(number, 12)
+    assert found(made, 0.0).best.makespan <= 1.001 * found(made, 0.1).best.makespan

@@ -25,7 +25,8 @@ PUS = frozenset({"cpu", "torch:cpu"})
 
 
 def profiler(store, **settings):
-    return Profiler(store, PUS, budget_seconds=60, cell_seconds=0.05, **settings)
+    """A profiler that a busy machine does not hurry."""
+    return Profiler(store, PUS, budget_seconds=600, cell_seconds=0.05, **{"answer_seconds": 300.0, **settings})
 
 
 def contest(store, sample, **settings):
@@ -81,9 +82,9 @@ def test_a_crash_is_a_failed_cell_and_the_others_go_on(plugin, keep, numbers):
 
 @pytest.mark.long
 def test_a_hang_is_a_failed_cell(plugin, keep, numbers):
-    made, _ = contest(Store(), keep("numpy.cumprod", numbers), answer_seconds=4.0)
+    made, _ = contest(Store(), keep("numpy.cumprod", numbers), answer_seconds=12.0)
     assert named(made, "torch:cpu").status == "failed"
-    assert "no answer in 4 seconds" in named(made, "torch:cpu").reason
+    assert "no answer in 12 seconds" in named(made, "torch:cpu").reason
     assert made.cells[Variant("cpu")].status == "ok"
 
 
@@ -174,7 +175,7 @@ def test_a_killed_profile_loses_at_most_one_batch(plugin, keep, numbers, tmp_pat
         made = profiler.Profiler(STORE, frozenset({{"cpu", "torch:cpu"}}), cell_seconds=5)
         made.run(made.contests([read(Path({str(sample.path)!r}))]).values())
     """
-    killed = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)
+    killed = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=600)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     kept = profiler(Store()).contests([sample])[sample.key]
     rounds = sorted(len(cell.batches.seconds) for cell in kept.cells.values() if cell.status == "partial")
@@ -222,7 +223,7 @@ def tabulated(spool, ops, samples, **settings):
     machine = Machine(
         pus=[Pu(name="cpu", memory_nbytes=1, launch_seconds=0.0, flop_per_second=1e10, stream_bytes_per_second=1e10)]
     )
-    measuring = profiler(Store(), answer_seconds=4.0)
+    measuring = profiler(Store())
     contests = measuring.contests(samples)
     measuring.run(contests.values())
     found = Samples(spool.folder.parent)

@@ -220,7 +220,7 @@ def run_program(environment, **extra):
 
 
 def answer(process):
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     return json.loads(out)
 
@@ -232,17 +232,20 @@ def test_two_processes_at_once(folder, compiler, child_environment):
 
 
 def test_a_killed_build_leaves_no_entry(folder, compiler, child_environment, script, tmp_path):
-    started = tmp_path / "started"
+    started, killed = tmp_path / "started", tmp_path / "killed"
     real = compiler.command[0]
     slow = script(
         "slow-cc",
-        f'case "$*" in *kernels*) {real} "$@"; echo > {started}; sleep 5;; *) exec {real} "$@";; esac',
+        f'case "$*" in *kernels*) {real} "$@"; echo > {started}; while [ ! -e {killed} ]; do sleep 0.1; done;; '
+        f'*) exec {real} "$@";; esac',
     )
     process = run_program(child_environment, CC=str(slow))
     while not started.exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
+    process.wait()
+    killed.touch()
     process.communicate()
     assert not list(folder.glob("*.json"))
     assert not [path for path in folder.glob("*.so") if not path.name.startswith(kernel_cache.TEMPORARY)]

@@ -23,14 +23,14 @@ function boxFacts(box, planned) {
   return { ops, after, placed: most ? JSON.parse(most[0]) : null };
 }
 
-// Why an operation was left as it is, by the places that the report names.
+// Why an operation was left as it is, by the places that the report names; one that was changed later was not left.
 function declinedAt(op) {
   if (declinedAt.of !== DATA) {
     declinedAt.of = DATA;
     declinedAt.places = ((DATA.report || {}).declined || []).map((one) => [one, one.where.match(/^(.*):(\d+)(?:-(\d+))?$/)]).filter(([, at]) => at);
   }
   const found = declinedAt.places.find(([, [, file, first, last]]) => file === op.file && op.line >= Number(first) && op.line <= Number(last || first));
-  return works(op) && found ? found[0] : null;
+  return works(op) && found && !movesOf().has(op.id) ? found[0] : null;
 }
 
 function boxColour(box, known, totals) {

@@ -9,7 +9,8 @@ PAGES.push({ id: "method", title: "Method", show(page) {
     intro("Versions", run ? facts(Object.entries(run.versions).map(([name, version]) => [name, version])) : missing("run")),
     intro("How times were measured", el("ul", null,
       el("li", null, "Own time is the time in an operation without the operations inside it, summed over all its calls, by the monotonic clock."),
-      el("li", null, `Recording one operation cost ${DATA.run && DATA.run.recorder_seconds ? timeText(DATA.run.recorder_seconds) : "an unknown time"} here; that is taken out of the times. Operations whose calls are shorter than ${DATA.floor ? timeText(DATA.floor) : "three times that"} are marked “too fast to say”.`),
+      el("li", null, run && run.recorder_seconds ? `Recording one operation cost ${timeText(run.recorder_seconds)} here; that is taken out of the times. Operations whose calls are shorter than ${timeText(DATA.floor)} are marked “too fast to say”.`
+        : "What recording one operation cost was not measured in this run: the times of very short operations are too long by it."),
       el("li", null, "The interval of a cost as written reaches from its fastest call to its slowest, times its calls."),
       report ? el("li", null, "A gain is the ratio of the time as written to the new time on the same calls, run side by side; its interval is the middle half of those ratios.") : null,
       report && report.verdict.checked ? el("li", null, `Repeats: ${numberText(report.verdict.checked)} checked calls; ${report.verdict.how}.`) : null)),

@@ -16,9 +16,15 @@ function boundBy(op) {
   return rate(op) >= FASTEST / 2 ? "memory" : "compute";
 }
 
+// "numba:cpu" says all of "numba:cpu / operator.sub -> numba:cpu"
+const runsAs = (pu, variant) => variant.endsWith(`-> ${pu}`) ? puLabel(pu) : `${puLabel(pu)} / ${variant}`;
+
+const measuredInUse = (move) => move.gain_low !== undefined && move.gain_low !== null;
+
 function bestOf(op) {
   const move = movesOf().get(op.id);
-  if (move) return { best: { pu: (PLACED.get(op.id) || {}).pu || "cpu", variant: `${move.variant || move.kind} (${move.kind})` }, gain: move.gain_low === undefined ? null : (move.gain_low + move.gain_high) / 2, sure: "measured in use" };
+  if (move && measuredInUse(move)) return { best: { pu: (PLACED.get(op.id) || {}).pu || "cpu", variant: `${move.variant || move.kind} (${move.kind})` },
+    gain: move.seconds > 0 && move.baseline_seconds > 0 ? move.baseline_seconds / move.seconds : (move.gain_low + move.gain_high) / 2, sure: "measured in use" };
   const ok = (COSTS.get(op.id) || []).filter((one) => one.status === "ok");
   const base = ok.find((one) => asWritten(one.pu, one.variant));
   const best = ok.slice().sort((a, b) => a.seconds - b.seconds)[0];
@@ -98,7 +104,7 @@ function operationRow(op, asked) {
     el("td", null, el("a", { href: `#graph/op/${op.id}`, title: `${op.file}:${op.line}\n${op.context}\nshow in the graph` }, where(op))),
     num(numberText(op.calls)), num(timeText(op.own)), num(works(op) ? shareText(op.own / (DATA.whole.seconds || 1)) : ""), num(timeText(op.own / Math.max(op.calls, 1))),
     num(sizeText(op.in)), num(sizeText(op.out)), num(rate(op) ? `${sizeText(rate(op))}/s` : ""), boundBy(op), el("td", { title: op.effects }, works(op) ? effectsOf(op) : ""),
-    best ? `${puLabel(best.pu)} / ${best.variant}` : el("span.soft", null, COSTS.has(op.id) ? "as written" : "not measured"),
+    best ? runsAs(best.pu, best.variant) : el("span.soft", null, COSTS.has(op.id) ? "as written" : "not measured"),
     num(best && gain ? timesText(gain) : ""), sure,
   ], { id: `op-${op.id}`, class: op.id === asked ? "chosen" : null });
 }

@@ -31,12 +31,29 @@ function planCards(holder, instance) {
 
 const whyNoWhatIf = () => !DATA.edges ? `This run has more operations than the page re-evaluates; codedag explain ${DATA.path} OP answers for one.` : "The plan has no schedule that could be replayed.";
 
+// A plan that was made from costs states no times for its changes: they are sums over its operations.
+function moveSeconds(move, planned) {
+  if (!move.ops.length) return null;
+  const stated = planned ? move.seconds : move.baseline_seconds;
+  if (stated !== null && stated !== undefined) return stated;
+  const costs = move.ops.map((id) => planned ? PLACED.get(id) && costOf(id, PLACED.get(id).pu, PLACED.get(id).variant) : costOf(id, "cpu", "original"));
+  return costs.every(Boolean) ? costs.reduce((sum, one) => sum + one.seconds, 0) : null;
+}
+
+function moveGain(move) {
+  if (measuredInUse(move)) return `${timesText(move.gain_low)} – ${timesText(move.gain_high)}`;
+  const before = moveSeconds(move, false), after = moveSeconds(move, true);
+  return before && after ? timesText(before / after) : "–";
+}
+
+const secondsOrNone = (seconds) => seconds === null ? "–" : timeText(seconds);
+
 function movesCard(instance, refresh) {
   const moves = DATA.plan.moves;
   if (!moves.length) return card("w12", "Changes", el("p", null, "The plan changes no code: every operation runs as written."));
   return card("w12", "Changes to the program", table([{ name: "where" }, { name: "what" }, { name: "variant" }, { name: "class" }, { name: "as written", n: true }, { name: "planned", n: true }, { name: "gain", n: true }, { name: "what if" }], moves.map((move, at) => row([
     code(`${move.file || ""}:${move.line || ""}${move.end_line && move.end_line !== move.line ? `–${move.end_line}` : ""}`), `${move.kind}: ${(move.chain || []).map((name) => name.split(".").pop()).join(" › ") || many(move.ops.length, "operation")}`,
-    move.variant || "", move.equivalence || "", num(move.ops.length ? timeText(move.baseline_seconds) : "–"), num(move.ops.length ? timeText(move.seconds) : "–"), num(move.gain_low === undefined ? "–" : `${timesText(move.gain_low)} – ${timesText(move.gain_high)}`),
+    move.variant || "", move.equivalence || "", num(secondsOrNone(moveSeconds(move, false))), num(secondsOrNone(moveSeconds(move, true))), num(moveGain(move)),
     el("label", { title: move.ops.length ? "" : move.kind === "widen" ? "it changes in what order items are fetched, not what an operation takes" : "its operations were not recorded in this run" }, el("input", { type: "checkbox", checked: !WHATIF.off.has(at), disabled: !instance || !move.ops.length, onchange: (event) => { if (event.target.checked) WHATIF.off.delete(at); else WHATIF.off.add(at); refresh(); } }), " apply")]))));
 }
 
@@ -68,8 +85,8 @@ function decisionRow(id, decision, copies, instance, refresh) {
   const second = decision && decision.runner_up ? decision.runner_up : "", slash = second.indexOf("/");
   const after = second && costOf(id, second.slice(0, slash), second.slice(slash + 1));
   const inMove = movesOf().has(id);
-  return row([el("span.name", { title: op.name }, op.short), opLink(op, where(op)), `${puLabel(placed.pu)} / ${placed.variant}`,
-    num(cost ? timeText(cost.seconds) : inMove ? "see the change" : "–", cost ? interval(cost) : ""), num(copies ? timeText(copies) : "none"), second || el("span.soft", null, "none"), num(after ? timeText(after.seconds) : "–", after ? interval(after) : ""),
+  return row([el("span.name", { title: op.name }, op.short), opLink(op, where(op)), runsAs(placed.pu, placed.variant),
+    num(cost ? timeText(cost.seconds) : inMove ? "see the change" : "–", cost ? interval(cost) : ""), num(copies ? timeText(copies) : "none"), second ? runsAs(second.slice(0, slash), second.slice(slash + 1)) : el("span.soft", null, "none"), num(after ? timeText(after.seconds) : "–", after ? interval(after) : ""),
     decision ? decision.why : "", inMove ? el("span.soft", null, "with its change, above") : whatIfSelect(id, placed, instance, refresh)]);
 }
 
@@ -80,7 +97,7 @@ function whatIfSelect(id, placed, instance, refresh) {
   return el("select", { "aria-label": `what if op ${id} ran as`, "data-op": id, onchange: (event) => {
     if (event.target.value === "") WHATIF.choice.delete(id); else { const one = options[Number(event.target.value)]; WHATIF.choice.set(id, { pu: one.pu, variant: one.variant, seconds: one.seconds }); }
     refresh();
-  } }, el("option", { value: "" }, "as planned"), options.map((one, at) => el("option", { value: at, selected: Boolean(now && now.pu === one.pu && now.variant === one.variant) }, `${puLabel(one.pu)} / ${one.variant}: ${timeText(one.seconds)}`)));
+  } }, el("option", { value: "" }, "as planned"), options.map((one, at) => el("option", { value: at, selected: Boolean(now && now.pu === one.pu && now.variant === one.variant) }, `${runsAs(one.pu, one.variant)}: ${timeText(one.seconds)}`)));
 }
 
 function strategiesCard() {

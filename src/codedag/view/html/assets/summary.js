@@ -33,7 +33,8 @@ function equalityCard(report) {
 
 function machineCard() {
   const machine = DATA.machine, run = DATA.run || { versions: {} };
-  const units = machine ? machine.pus.map((pu) => el("li", null, el("b", null, puLabel(pu.name)), ` ${sizeText(pu.memory_nbytes)} of memory`)) : null;
+  const units = machine ? machine.pus.map((pu) => el("li", { title: (pu.capability || []).join(", ") }, el("b", null, puLabel(pu.name)),
+    ` ${[pu.name === "cpu" ? (pu.capability || [])[0] : pu.runtime, pu.threads ? many(pu.threads, "thread") : "", sizeText(pu.memory_nbytes)].filter(Boolean).join(", ")}`)) : null;
   const absent = ((machine || {}).absent || []).map((one) => el("li", { title: one.reason }, `${one.name}: ${one.reason}`));
   return card("w4", "Machine", units ? el("ul", null, units) : missing("machine"),
     absent.length ? el("details", null, el("summary.soft", null, `${many(absent.length, "other unit")} looked for and not found`), el("ul.small", null, absent)) : null,
