@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from click.testing import CliRunner
 
 from codedag.cli.main import cli
 from codedag.experiment import environment, folder
+from codedag.ir import CannotWrite, write_atomically
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLE = ROOT / "examples" / "birdclef"
@@ -158,6 +160,17 @@ if __name__ == "__main__":
 """
 
 
+INTERRUPTED_TRAINING = """
+import time
+try:
+    print("begun", flush=True)
+    time.sleep(300)
+finally:
+    time.sleep(1)
+    open("saved", "w").close()
+"""
+
+
 def _codedag(*arguments, cwd, code=0, **environment):
     done = subprocess.run(
         [sys.executable, "-m", "codedag", "experiment", *map(str, arguments)],
@@ -199,6 +212,20 @@ def test_what_is_there_is_not_overwritten(tmp_path):
     assert "already there" in _codedag("new", "x", cwd=tmp_path, code=2).stderr
 
 
+def test_an_experiment_that_cannot_be_written_is_not_in_the_way(tmp_path, monkeypatch):
+    def full(path: Path, content: bytes) -> None:
+        if path.name == "requirements.txt":
+            raise CannotWrite("the disk is full")
+        write_atomically(path, content)
+
+    monkeypatch.setattr("codedag.experiment.folder.write_atomically", full)
+    with pytest.raises(CannotWrite, match="full"):
+        folder.create("x", "pytorch", tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == ["docker"]
+    monkeypatch.undo()
+    assert folder.create("x", "pytorch", tmp_path).program("baseline").is_file()
+
+
 @pytest.mark.parametrize("name", ["", "../x", "a b", "a/b", "-x", ".hidden"])
 def test_names_that_cannot_be(tmp_path, name):
     _codedag("new", "--", name, cwd=tmp_path, code=2)
@@ -229,7 +256,25 @@ def test_a_report_sees_that_losses_differ(small):
 def test_the_exit_code_is_that_of_the_training(small):
     config = json.loads((small.path / "experiment_config.json").read_text())
     (small.path / "experiment_config.json").write_text(json.dumps({**config, "leave": 7}))
-    _codedag("run", "baseline", "--no-install", cwd=small.path, code=7)
+    said = _codedag("run", "baseline", "--no-install", cwd=small.path, code=7).stderr
+    assert "ended with exit code 7: correct baseline.py" in said
+    assert "next: codedag experiment run baseline" in said
+
+
+def test_what_an_interrupted_training_has_to_save_is_waited_for(small):
+    (small.path / "optimization.py").write_text(INTERRUPTED_TRAINING)
+    command = [sys.executable, "-m", "codedag", "experiment", "run", "optimization", "--no-install"]
+    with subprocess.Popen(
+        command, cwd=small.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        said = process.communicate()[1]
+    assert process.returncode == 130
+    assert "correct" not in said
+    assert (small.path / "saved").is_file()
+    assert (small.path / "results" / "run" / "report.html").is_file()
 
 
 @pytest.mark.parametrize(

@@ -241,11 +241,17 @@ def _declined(pilot: Pilot, every: list[Result], graph: Graph, seconds: float) -
     return [
         *stopped,
         *found,
-        *(_unchanged(*each) for each in _hot(pilot, every, graph, seconds)),
+        *(_unchanged(*each) for each in _hot(pilot, every, graph, seconds) if not is_named(each[0], found)),
         *idle,
         *inside,
         *single,
     ]
+
+
+def is_named(op: Op, refused: list[Declined]) -> bool:
+    """Whether a refusal says already why this operation is as it was: there is a variant then, which was not used."""
+    at = f"{op.file}:{op.line}"
+    return any(each.where == at and each.what.partition(" ")[0] == op.name for each in refused)
 
 
 def _judged(pilot: Pilot, applied: Applied, reason: str) -> Declined:

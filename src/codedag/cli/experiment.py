@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FRAMEWORKS = ("pytorch", "tensorflow")
 RUN = "results/run"  # what `codedag run` writes; it belongs to the experiment, and outlives a container
+INTERRUPTED = (-2, 130)  # how Python and `codedag run` end on Ctrl+C
 _json = click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 
 
@@ -127,12 +128,32 @@ def run(ctx: click.Context, mode: str, folder: Path, where: str | None, no_insta
     found.program(mode)
     prefix = [sys.executable] if no_install else _ready(ctx, found, _chosen(where), fresh)
     arguments = ["baseline.py"] if mode == "baseline" else ["-m", "codedag", "run", "-o", RUN, "optimization.py"]
-    code = subprocess.run([*prefix, *arguments], cwd=found.path).returncode
+    code = _ended([*prefix, *arguments], found.path)
+    if code in INTERRUPTED:
+        return 130
+    if code != 0:  # what is in the folder is of another time
+        ended = f"exit code {code}" if code > 0 else f"signal {-code}"
+        say(ctx, f"the training ended with {ended}: correct {mode}.py", f"next: codedag experiment run {mode}")
+        return code if code > 0 else 128 - code
     newest = found.newest(mode)
     if newest is not None:
         say(ctx, f"results: {newest[0]}")
     say(ctx, "next: codedag experiment " + ("run optimization" if mode == "baseline" else "report"))
-    return code if code >= 0 else 128 - code
+    return 0
+
+
+def _ended(command: list[str], cwd: Path) -> int:
+    """How a training ended.  Ctrl+C reaches it too, and what it has to save then is waited for; once more kills it."""
+    with subprocess.Popen(command, cwd=cwd) as process:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            pass
+        try:
+            return process.wait()
+        except BaseException:
+            process.kill()
+            raise
 
 
 def _chosen(where: str | None) -> str:

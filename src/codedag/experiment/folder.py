@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.resources
 import json
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -99,9 +100,13 @@ def create(name: str, framework: Framework, where: Path) -> Folder:
     if path.exists():
         raise CannotWrite(f"{path} is already there", hint="Choose another name, or remove it.")
     made = Folder(path.absolute(), Config(name=name, framework=framework))
-    for place, text in _files(made).items():
-        if not place.exists():
-            write_atomically(place, text.encode())
+    try:
+        for place, text in _files(made).items():
+            if not place.exists():
+                write_atomically(place, text.encode())
+    except CannotWrite:
+        shutil.rmtree(made.path, ignore_errors=True)  # half an experiment is in the way of the next try
+        raise
     return made
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from heapq import nsmallest
 
-from codedag.ir import Graph, Move, Op, Plan, Report
+from codedag.ir import Events, Graph, Move, Op, Plan, Report
 from codedag.view.units import function_path
 
 WIDTH = 34
@@ -50,6 +50,13 @@ class Ranking:
 def floor(info: object) -> float:
     """The mean time per call below which operations of this run are not ranked, in seconds."""
     return RECORDER_FACTOR * float(getattr(info, "recorder_seconds", 0.0))
+
+
+def coverage(graph: Graph, events: Events) -> float | None:
+    """The share of the run's time on the clock that recorded calls account for; None with several threads."""
+    ops = graph.op_columns
+    outermost = sum(took for took, parent in zip(ops.total_seconds, ops.parent, strict=True) if parent < 0)
+    return min(1.0, outermost / events.seconds) if len(events.lanes) == 1 and events.seconds > 0 else None
 
 
 def ranking(graph: Graph, most: int, floor_seconds: float = 0.0) -> Ranking:
@@ -139,14 +146,19 @@ def below(found: Ranking, floor_seconds: float) -> list[str]:
     """The lines below the table: what it does not list, and why."""
     lines = [f"... and {found.left} more"] if found.left else []
     if found.doubtful:
-        fast = f"{floor_seconds * 1e6:.3g} us"
+        fast = _floor_text(floor_seconds)
         lines.append(f"all operations are faster than {fast} (the recorder's own cost): their order may be chance")
     elif found.too_fast:
         many = "1 operation" if found.too_fast == 1 else f"{found.too_fast} operations"
         verb = "is" if found.too_fast == 1 else "are"
-        fast = f"{floor_seconds * 1e6:.3g} us"
+        fast = _floor_text(floor_seconds)
         lines.append(f"{many} faster than {fast} {verb} not ranked (the recorder's own cost)")
     return lines or ([] if found.rows else ["no operation that moves data was seen"])
+
+
+def _floor_text(seconds: float) -> str:
+    """The floor in microseconds; on a busy machine it may be far more than usual."""
+    return f"{seconds * 1e6:.3g} us" if seconds < 1e-3 else time_text(seconds)
 
 
 def moves(plan: Plan) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codedag.ir import Graph, Op, Proof, Report
+from codedag.ir import Events, Graph, Op, Proof, Report
+from codedag.ir.events import Lane
 from codedag.view import text
 
 
@@ -60,6 +61,11 @@ def test_if_everything_is_faster_than_the_recorder_some_is_shown_and_marked():
     assert len(text.hottest(graph, 2, floor_seconds=3e-6)) == 5
 
 
+def test_a_floor_of_a_busy_machine_is_told_in_its_unit():
+    lines = text.below(text.Ranking([0], [""], 1.0, 0, 1, doubtful=True), 0.0185)
+    assert lines == ["all operations are faster than 18.5 ms (the recorder's own cost): their order may be chance"]
+
+
 def test_a_run_that_says_what_the_recorder_cost_sets_the_bar():
     class Info:
         recorder_seconds = 2e-6
@@ -97,3 +103,11 @@ def test_the_gain_is_told_as_far_as_it_is_known(facts, line):
     first, second = text.report(Report(verdict=proof, **facts))
     assert line in first
     assert second.startswith("results within tolerance: 3 checked")
+
+
+@pytest.mark.parametrize(("seconds", "lanes", "share"), [(4.0, 1, 0.75), (2.0, 1, 1.0), (0.0, 1, None), (4.0, 2, None)])
+def test_how_much_of_the_time_was_recorded(seconds, lanes, share):
+    graph = Graph.build([_op(0, 2.0), _op(1, 1.0), _op(2, 0.5, parent=0)])
+    places = [Lane(process=1, thread=number) for number in range(lanes)]
+    events = Events(seconds=seconds, seen=3, least_seconds=0.0, lanes=places, calls=[])
+    assert text.coverage(graph, events) == share
