@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import ast
 import html
+import keyword
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from codedag.api.run import Run
 from codedag.trace.live import Live
@@ -27,10 +28,11 @@ def load(shell: Any) -> None:
 
 def run_cell(shell: Any, line: str, cell: str) -> Any:
     """The value of the cell's last expression; the cell ran in the notebook's own names and was recorded."""
-    asked = _options().parse_args(shlex.split(line))
+    asked = _asked(line)
     source, has_value = _with_last(shell.transform_cell(cell))
     names = shell.user_ns
-    live = Live([Path.cwd()], body=False)  # beside what was typed, modules of the working directory are looked into
+    # beside what was typed, modules of the working directory are looked into; a run that is kept can be optimised
+    live = Live([Path.cwd()], body=False, samples=bool(asked.name))
     live.start()
     run = Run(live)
     try:
@@ -46,11 +48,24 @@ def run_cell(shell: Any, line: str, cell: str) -> Any:
     return names.pop(_LAST) if has_value else None
 
 
-def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="%%codedag", add_help=False, exit_on_error=False)
+class _Words(argparse.ArgumentParser):
+    """Reads the line of the magic; what is wrong with it is said as IPython says such things, and nothing is run."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises what IPython shows as one line."""
+        from IPython.core.error import UsageError
+
+        raise UsageError(f"%%codedag [--most N] [NAME]: {message}")
+
+
+def _asked(line: str) -> argparse.Namespace:
+    parser = _Words(prog="%%codedag", add_help=False)
     parser.add_argument("name", nargs="?", default="")
     parser.add_argument("--most", type=int, default=10)
-    return parser
+    asked = parser.parse_args(shlex.split(line))
+    if asked.name and (not asked.name.isidentifier() or keyword.iskeyword(asked.name)):
+        parser.error(f"{asked.name!r} cannot be a name of Python")
+    return asked
 
 
 def _with_last(source: str) -> tuple[str, bool]:
