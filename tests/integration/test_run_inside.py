@@ -56,11 +56,16 @@ import time
 data = np.arange(20_000)
 total, end = 0.0, time.time() + 4
 for n in range(10_000):
-    total += float(work(data + n % 7).sum()) if n < 150 or time.time() < end else 0.0
+    total += float(work(data + n % 7).sum()) if n < 600 or time.time() < end else 0.0
     if n == 120:
         time.sleep(2.5)  # time to find and to prove, which happens beside the program
 print(core.smooth is before, slowlib.prepare(np.ones(3)).tolist(), work(data).sum())
 """
+
+
+@pytest.fixture(autouse=True)
+def no_clock(faster, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", faster["PYTHONPATH"])
 
 
 @pytest.fixture

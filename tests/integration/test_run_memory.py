@@ -41,8 +41,8 @@ print(status, usage.ru_maxrss * 1024)
 """
 
 
-def _peak(tmp_path, codedag_home, *args: str) -> tuple[str, int]:
-    environment = {**os.environ, "CODEDAG_HOME": str(codedag_home), "CODEDAG_SYNCHRONOUS": "1"}
+def _peak(tmp_path, settings: dict[str, str], *args: str) -> tuple[str, int]:
+    environment = {**os.environ, **settings, "CODEDAG_SYNCHRONOUS": "1"}
     done = subprocess.run(
         [sys.executable, "-S", "-c", PEAK, *args], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
@@ -52,12 +52,12 @@ def _peak(tmp_path, codedag_home, *args: str) -> tuple[str, int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="peaks are counted in other units elsewhere")
-def test_what_is_kept_stays_within_the_budget(tmp_path, codedag_home):
+def test_what_is_kept_stays_within_the_budget(tmp_path, faster):
     (tmp_path / "s.py").write_text(PROGRAM)
     run = ["-m", "codedag", "-q", "run", "--fresh"]
-    said, plain = _peak(tmp_path, codedag_home, "s.py")
-    kept, much = _peak(tmp_path, codedag_home, *run, "--budget-ram", "400M", "s.py")
-    few, little = _peak(tmp_path, codedag_home, *run, "--budget-ram", "12M", "s.py")
+    said, plain = _peak(tmp_path, {}, "s.py")
+    kept, much = _peak(tmp_path, faster, *run, "--budget-ram", "400M", "s.py")
+    few, little = _peak(tmp_path, faster, *run, "--budget-ram", "12M", "s.py")
     assert said == kept == few
     assert much > plain + 80 * MEGA  # 40 pictures of 3 MB are worth being kept
     assert little < plain + 12 * MEGA + OURS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 
 import pytest
 
@@ -46,6 +47,11 @@ def work(a):
 data = np.random.default_rng(0).random(20_000)
 print(f"{sum(float(work(data).sum()) for _ in range(80)):.6f}")
 """
+
+
+@pytest.fixture(autouse=True)
+def no_clock(faster, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", faster["PYTHONPATH"])
 
 
 @pytest.fixture
@@ -141,8 +147,35 @@ def test_one_rank_speaks_for_all(codedag, tmp_path):
     assert second.stderr.count("\n") == 1
 
 
-def test_a_launcher_is_told_apart_from_what_it_starts(codedag, tmp_path):
+#: What torch's launcher does: it asks for an interpreter, gives it -u and the script, and ends as its ranks do.
+LAUNCHER = """
+import os, subprocess, sys
+python = os.getenv("PYTHON_EXEC", sys.executable)
+for rank in "01":
+    environment = {**os.environ, "RANK": rank}
+    done = subprocess.run([python, "-u", *sys.argv[1:]], env=environment, stdout=subprocess.PIPE, text=True)
+    print(done.stdout, end="")
+sys.exit(done.returncode)
+"""
+RANK = "import sys\nprint('ran', __name__, sys.argv)\nsys.exit(5)\n"
+
+
+@pytest.mark.parametrize("words", [["my train.py", "a", "--plan"], ["-m", "train", "a"]])
+def test_the_ranks_of_a_launcher_run_under_codedag(plain, codedag, tmp_path, words):
+    (tmp_path / "torchrun").write_text(LAUNCHER)
+    for name in ("my train.py", "train.py"):
+        (tmp_path / name).write_text(RANK)
+    expected = plain("torchrun", *words)
+    got = codedag("run", "-o", "my run", "--max-overhead", "2%", "torchrun", *words)
+    assert (got.returncode, got.stdout) == (5, expected.stdout)
+    assert "torchrun starts its ranks as programs of their own: each of them runs under codedag run" in got.stderr
+    assert got.stderr.count("nothing was changed") == 1
+    assert sorted(path.name for path in (tmp_path / "my run").iterdir()) == ["rank0", "rank1"]
+    assert codedag("-q", "run", "torchrun", *words).stderr == ""
+
+
+def test_a_launcher_with_an_interpreter_of_its_own_is_told_apart_from_what_it_starts(codedag, tmp_path):
     (tmp_path / "torchrun").write_text("print('launched')\n")
-    got = codedag("run", "torchrun")
+    got = codedag("run", "torchrun", env={"PYTHON_EXEC": sys.executable})
     assert got.stdout == "launched\n"
     assert "torchrun --no-python ... codedag run SCRIPT" in got.stderr

@@ -78,7 +78,7 @@ CASES: dict[str, Files] = {
             import atexit, threading, time
             atexit.register(print, "exit 1"); atexit.register(print, "exit 2")
             def w():
-                time.sleep(0.2); print("thread done")
+                time.sleep(1.5); print("thread done")
             threading.Thread(target=w).start()
             print("main done")
         """
@@ -88,7 +88,7 @@ CASES: dict[str, Files] = {
             import atexit, threading, time
             atexit.register(print, "exit 1")
             def w():
-                time.sleep(0.2); print("thread done"); [][1]
+                time.sleep(1.5); print("thread done"); [][1]
             threading.Thread(target=w, name="T").start()
             raise ValueError("main")
         """

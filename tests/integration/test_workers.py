@@ -106,7 +106,8 @@ def test_an_exception_in_a_worker_reads_as_without_us(tmp_path: Path) -> None:
     assert own == plain.stderr
 
 
-def test_a_killed_worker_loses_only_its_last_records(tmp_path: Path) -> None:
+def test_a_killed_worker_loses_only_its_last_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECORDS", str(tmp_path / "run" / "records"))  # the worker waits until they were written
     args = ("--workers", "2", "--method", "fork", "--killed-at", "17")
     found, _, said = _traced(tmp_path, *args, code=1)
     assert "is killed by signal: Killed" in said

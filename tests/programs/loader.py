@@ -10,6 +10,15 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 
+def wait_until_kept():
+    """Waits, for two minutes at most, until what this process has recorded by now is in its file."""
+    file, now = os.path.join(os.environ.get("RECORDS", ""), f"{os.getpid()}.json"), time.time()
+    for _ in range(2400 if os.environ.get("RECORDS") else 0):
+        if os.path.exists(file) and os.path.getmtime(file) > now + 0.05:
+            break
+        time.sleep(0.05)
+
+
 class Photos(Dataset):
     def __init__(self, count, killed_at=-1, raises_at=-1):
         self.count, self.killed_at, self.raises_at = count, killed_at, raises_at
@@ -21,6 +30,7 @@ class Photos(Dataset):
     def __getitem__(self, index):
         if index == self.killed_at:
             time.sleep(0.5)
+            wait_until_kept()
             os.kill(os.getpid(), signal.SIGKILL)
         if index == self.raises_at:
             raise ValueError(f"picture {index} is broken")

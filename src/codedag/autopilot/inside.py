@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:  # patches are loaded by the first program that wants one
     from codedag.autopilot.pilot import Pilot
     from codedag.migrate.patches import Patch, Patches
 
-HOT = 0.05  # share of the observed time from which a call is looked into
+HOT = 0.05  # share of the load from which a call is looked into
+SHORTEST = 0.01  # of the time since the start: what was observed for less counts as if for this long
 FEW = 6  # calls after which its share is believed
 COUNTED, PATIENCE = 1.0, 20.0  # seconds for which calls inside are counted first, at least and if there are none
 #: Libraries whose functions are called from everywhere: replacing them would change what other calls are known to do.
@@ -103,7 +104,8 @@ class Inside:
         changed = {(applied.path, site) for applied in self.pilot.applied for site in applied.sites}
         seen = {one.source for name in {t.name for t in templates} for one in find(name, "cpu")}
         found = []
-        for template in _hot([t for t in templates if (t.site.info.file, t.site.info.index) not in changed]):
+        left = [t for t in templates if (t.site.info.file, t.site.info.index) not in changed]
+        for template in _hot(left, self._span):
             package, info = template.name.partition(".")[0], template.site.info
             held = _held(package)
             for source in known_sources():
@@ -113,6 +115,12 @@ class Inside:
                     here = sorted(one.into for one in find(source, "cpu"))
                     found += [Wish(source, into, info.file, info.owner, info.index) for into in here[:1]]
         return found
+
+    def _span(self, template: Template) -> float:
+        """Seconds for which the function of a call was observed: a loop over epochs is for longer than its items."""
+        watch, now = self.pilot.watches.get((template.site.info.file, template.site.info.owner)), time.perf_counter()
+        observed = (watch.ended or now) - watch.started if watch is not None else 0.0
+        return max(observed, SHORTEST * (now - self.pilot.started_at), 1e-9)
 
     # -- replacing
 
@@ -155,18 +163,21 @@ class Inside:
         self.pilot.refused.append(Refused(f"{wish.source} inside", f"{shown_path(wish.path)}{line}", reason))
 
 
-def _hot(templates: list[Template]) -> Iterator[Template]:
-    """One call of each library that takes much of the observed time, the longest first."""
-    spent: Counter[str] = Counter()
+def _hot(templates: list[Template], span: Callable[[Template], float]) -> Iterator[Template]:
+    """One call of each library that takes much of the time while it is observed, the longest first.
+
+    Making the data once is observed to its end, and items only until they are known: seconds alone would tell nothing.
+    """
+    spent: dict[str, float] = defaultdict(float)
     for template in templates:
-        spent[template.name.partition(".")[0]] += template.self_ns
+        spent[template.name.partition(".")[0]] += template.self_ns / span(template)
     total = sum(spent.values()) or 1
-    for package, nanoseconds in spent.most_common():
-        if nanoseconds < HOT * total:
+    for package, load in sorted(spent.items(), key=lambda each: -each[1]):
+        if load < HOT * total:
             return
         own = [t for t in templates if t.name.partition(".")[0] == package and t.count >= FEW]
         if own and package in sys.modules and package not in CORE:
-            yield max(own, key=lambda t: t.self_ns)
+            yield max(own, key=lambda t: t.self_ns / span(t))
 
 
 def _held(package: str) -> set[int]:

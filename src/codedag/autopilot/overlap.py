@@ -121,6 +121,11 @@ class Overlap:
 
     # -- a batch that is asked for
 
+    def compared(self, lane: Lane) -> int:
+        """How many batches of a lane were fetched once more, to compare them."""
+        course = self._courses.get(id(lane))
+        return course.trial.checked if course is not None else 0
+
     def take(self, lane: Lane, fetcher: Any, indices: Any) -> list[Any] | None:
         """The items of a batch that was begun early, or None."""
         batch = self._batch

@@ -188,7 +188,7 @@ class Pilot:
                 if move.file not in loaded and move.kind != PLACE:
                     where = f"{move.file}:{move.line}"
                     self.refused.append(Refused(f"{move.kind} of the plan", where, "the program has no such file"))
-        self.notes += [*self.team.conclude(), *self.heap.notes()]
+        self.notes += [*self.team.conclude(), *self.heap.notes(), *self.widen.rest.notes()]
         if self.known:
             made = sum(applied.known for applied in self.applied)
             self.notes.append(f"{made} changes were known from an earlier run and made from the start (--fresh: none)")
@@ -203,6 +203,7 @@ class Pilot:
         """Brings planning to a safe point before a fork."""
         self.forked += 1
         attempt(self.widen.overlap.pause)
+        attempt(self.widen.rest.pause)
         if self.is_beside():
             return
         # From 3.12 on Python warns the program about a fork with threads, and this thread is ours.  It starts again

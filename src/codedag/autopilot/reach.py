@@ -63,7 +63,7 @@ class Reach:
             return
         self._seen.add(id(value))
         self._held.append(value)
-        if kind in (list, tuple):
+        if kind in (list, tuple, set, frozenset):
             self._row(value)
         elif kind is dict:
             self._dict(value)
@@ -85,7 +85,7 @@ class Reach:
             return
         before = tuple(value)
         self._waiting += [each for each in before if type(each) not in _ATOMS]
-        if type(value) is list:
+        if type(value) in (list, set):  # a set that nobody changes keeps its order
             self._changed.append(lambda: len(value) != len(before) or not all(map(operator.is_, value, before)))
 
     def _dict(self, value: dict[Any, Any]) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot.loops import Loops
 from codedag.autopilot.overlap import Overlap
+from codedag.autopilot.rest import Rest
 from codedag.backends.same import same
 from codedag.instrument.program import Program, owner_of
 from codedag.instrument.sites import CALL, VARIANT, SiteInfo, make, native
@@ -98,7 +99,7 @@ class Widen:
         self.begin, self.refuse = begin, refuse
         self.threads = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, MOST_THREADS)
         self.lanes: dict[tuple[type, ...], Lane] = {}
-        self.loops, self.overlap = Loops(self), Overlap(self)
+        self.loops, self.overlap, self.rest = Loops(self), Overlap(self), Rest()
         self.cover: Any = None
         self._make: Any = None
         self._original: Any = None
@@ -129,18 +130,21 @@ class Widen:
             self._original, self._changed = of.fetch, of
             of.fetch = _method(of.fetch, self.fetch)
             self.overlap.enter(_method)
+            self.rest.enter()
 
     def restore(self) -> None:
         """Puts the loader back as it was."""
         if self._watch is not None:
             self._watch.stop()
         self.overlap.restore()
+        self.rest.restore()
         if self._changed is not None:
             self._changed.fetch, self._changed = self._original, None
 
     def leave(self) -> None:
         """Fetches as written from now on: this is a worker, and the program has as many of them as it wants."""
         self._process = 0
+        self.rest.forget()
 
     def covers(self, path: str, owner: str) -> bool:
         """Whether the code of a function must stay as it is: its sites ask before they run ahead."""
@@ -152,7 +156,10 @@ class Widen:
         """What the loader's own fetch gives."""
         lane = attempt(self._lane, fetcher, indices)
         if lane is None or isinstance(lane, Failed):
+            attempt(self.rest.pause)
             return self._original(fetcher, indices)
+        attempt(self.rest.begin)
+        compared = lane.trial.checked + self.overlap.compared(lane)
         early = self.overlap.take(lane, fetcher, indices)
         data = self._items(lane, fetcher, indices) if early is None else early
         if data is None:
@@ -160,6 +167,7 @@ class Widen:
         made = attempt(lane.stacking.collated, fetcher.collate_fn, data)
         collated = made[0] if type(made) is tuple else fetcher.collate_fn(data)
         attempt(self.overlap.go_on, lane, fetcher, early is not None)
+        attempt(self.rest.batch, fetcher, compared == lane.trial.checked + self.overlap.compared(lane))
         return collated
 
     def _items(self, lane: Lane, fetcher: Any, indices: list[Any]) -> list[Any] | None:

@@ -79,6 +79,14 @@ def reduced(rng: random.Random, dtypes: tuple[str, ...]) -> Call:
     return Call((values,), options)
 
 
+def spread_out(rng: random.Random) -> Call:
+    """A call of numpy.var or std."""
+    call = reduced(rng, ("float32", "float64", "uint8", "int32"))
+    options = dict(call.kwargs)
+    maybe(rng, options, 0.4, "ddof", (0, 1, 1, 2, 0.5, 99))
+    return Call(call.args, options)
+
+
 def limited(rng: random.Random) -> Call:
     """A call of numpy.clip with plain numbers."""
     call = one(rng, ("float32", "float64", "uint8", "int64"))
@@ -139,3 +147,16 @@ def resampled(rng: random.Random) -> Call:
     values: dict[str, Any] = {"x": sound, "num": weighted(rng, (rng.randint(40, 1500), shape[0] // 2), (0, "a", 2.5))}
     maybe(rng, values, 0.1, "window", (None, "hann"))
     return spread(rng, ("x", "num"), values)
+
+
+def slowed(rng: random.Random) -> Call:
+    """A call of librosa.resample, mostly by transforms."""
+    source = np.random.default_rng(rng.getrandbits(32))
+    sound = source.standard_normal(rng.randint(200, 3000)).astype(weighted(rng, ("float32", "float64"), ("int64",)))
+    values: dict[str, Any] = {"orig_sr": weighted(rng, (22050, 16000, 44100.0), (0, "a"))}
+    values["target_sr"] = weighted(rng, (16000, 11025, 8000.0, 22050, 48000), (0, -5))
+    values["res_type"] = weighted(rng, ("fft", "scipy"), ("soxr_hq", "bogus", 3))
+    maybe(rng, values, 0.3, "fix", (True, False))
+    maybe(rng, values, 0.3, "scale", (True, False))
+    maybe(rng, values, 0.1, "axis", (-1, 0, 5))
+    return Call((sound,), values)

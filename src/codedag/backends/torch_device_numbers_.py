@@ -17,6 +17,7 @@ from codedag.backends.on_device import LEAST, Array, back, c_ordered, nowhere, o
 from codedag.backends.reasons import answer, left_out
 from codedag.backends.registry import EXACT, ULP, Call, Equivalence, Substitution, substitutes
 from codedag.backends.torch_device_arrays_ import NUMPY, PU, TORCH
+from codedag.instrument.guard import Declined
 from codedag.ir.verdict import Verdict
 
 _NO: Any = np._NoValue
@@ -107,6 +108,47 @@ def _total(name: str, operation: str, codes: str, gives: Equivalence, into: str 
 def _without_keepdims(call: Call) -> Call:
     return Call(call.args, {name: value for name, value in call.kwargs.items() if name != "keepdims"})
 
+
+LONG = 1024  # elements of float32 beyond which numpy's own sums, one after the other, lose the promised digits
+
+
+def _spread(name: str) -> Substitution:
+    """numpy.var or numpy.std along an axis: of whole numbers in float64, of floats in their own dtype."""
+
+    def run(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: Any = 0,
+        keepdims: Any = _NO,
+        *,
+        where: Any = _NO,
+        mean: Any = _NO,
+        correction: Any = _NO,
+    ) -> Array:
+        """How far the elements of each line along the axis are from their mean."""
+        torch = sys.modules["torch"]
+        values = there(a) if a.dtype.kind == "f" else there(a).to(torch.float64)
+        made = torch.std(values, dim=axis, correction=ddof, keepdim=keepdims is True)
+        most = float(values.abs().max())
+        if not (1e-15 < most < 1e15 and float(made.max()) * 10 >= most):
+            raise Declined("lines of almost equal elements, or of ones whose squares are no fixed digits")
+        return back(made if name == "std" else torch.var(values, dim=axis, correction=ddof, keepdim=keepdims is True))
+
+    def guard(call: Any) -> Verdict:
+        """C-ordered arrays of two and more dimensions from 64 finite elements on; one axis, float32 of at most 1024
+        along it, ddof a small whole number.
+        """
+        reason = left_out(call, ("mean", "correction")) or _axis(call, "fdBi")
+        if reason or type(call.ddof) is not int or not 0 <= call.ddof < min(call.a.shape[call.axis], 3):
+            return answer(reason or "an odd ddof")
+        return answer("" if call.a.dtype.char != "f" or call.a.shape[call.axis] <= LONG else "a long sum of float32")
+
+    return _registered(name, run, guard, samples.spread_out, ULP)
+
+
+var, std = _spread("var"), _spread("std")
 
 cumsum = _total("cumsum", "cumsum", "l", EXACT)
 sum_of_floats = _total("sum", "sum", "fd", ULP, "torch.floats")

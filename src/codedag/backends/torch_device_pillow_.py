@@ -43,10 +43,13 @@ def _image(value: Any, modes: Any = _DEEP) -> str:
 
 @substitutes("PIL.Image.Image.resize", into="torch", gives=EXACT, needs=TORCH, source_needs=PILLOW, pu=PU, stays=True)
 def resize(self: Any, size: Any, resample: Any = None, box: Any = None, reducing_gap: Any = None) -> Any:
-    """The image in another size: products of whole numbers that float64 adds up without rounding."""
+    """The image in another size: products of whole numbers that float64 adds up without rounding, or nearest pixels."""
     torch = sys.modules["torch"]
-    values, (width, height) = pixels(self).to(torch.float64), self.size
     kind = 3 if resample is None else int(resample)
+    if kind == 0:
+        rows, columns = _nearest(self.size[1], size[1])[0], _nearest(self.size[0], size[0])[0]
+        return picture(pixels(self)[rows][:, columns], self.mode, self)
+    values, (width, height) = pixels(self).to(torch.float64), self.size
     passes = [(1, width, size[0]), (0, height, size[1])]
     if height > size[1] and height - size[1] > 2 * (width - size[0]):
         passes.reverse()
@@ -55,6 +58,14 @@ def resize(self: Any, size: Any, resample: Any = None, box: Any = None, reducing
             (matrix,) = _matrix(before, after, kind)
             values = _pillow_pass(values, matrix, axis)
     return picture(values.to(torch.uint8), self.mode, self)
+
+
+@constant
+def _nearest(size: int, wanted: int) -> tuple[Array]:
+    """Which pixel Pillow takes for each of a line: it adds the step up from one to the next."""
+    step = size / wanted
+    places = np.add.accumulate(np.concatenate([[step * 0.5], np.full(wanted - 1, step)]))
+    return (np.minimum(places.astype(np.int64), size - 1),)
 
 
 def _pillow_pass(values: Any, matrix: Any, axis: int) -> Any:
@@ -79,11 +90,14 @@ def _matrix(size: int, wanted: int, kind: int) -> tuple[Array]:
 
 @resize.guard
 def _(call: Any) -> Verdict:
-    """L and RGB images whole, filters box, bilinear, Hamming, bicubic and Lanczos, where the device has float64."""
-    reason = _image(call.self, ("L", "RGB"))
-    if reason or device().type == "mps":
+    """L and RGB images whole, nearest pixels (of RGBA too); box, bilinear, Hamming, bicubic and Lanczos where the
+    device has float64.
+    """
+    nearest = isinstance(call.resample, int) and call.resample == 0
+    reason = _image(call.self, ("L", "RGB", "RGBA") if nearest else ("L", "RGB"))
+    if reason or (device().type == "mps" and not nearest):
         return answer(reason or "no float64 on this device")
-    kind = call.resample is None or (isinstance(call.resample, int) and 1 <= call.resample <= 5)
+    kind = call.resample is None or (isinstance(call.resample, int) and 0 <= call.resample <= 5)
     size = type(call.size) is tuple and len(call.size) == 2 and all(type(n) is int and 0 < n < 4096 for n in call.size)
     if not kind or not size or call.box is not None or call.reducing_gap is not None or min(call.self.size) < 1:
         return answer("another filter, size, box or gap")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codedag.cli import BEGUN
+from codedag.cli import BEGUN, ranks
 from codedag.cli.options import (
     PROGRAM_SETTINGS,
     conclude,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codedag.ir import Plan
     from codedag.migrate.wishes import Wishes
 #: What starts other programs rather than doing the work.
-LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "torchrun", "accelerate", "deepspeed")
+LAUNCHERS = (*ranks.TORCH, "accelerate", "deepspeed")
 _INSIDE = "use torchrun --no-python ... codedag run SCRIPT"
 
 
@@ -66,6 +66,9 @@ def command(
     target = target_of(module, arguments)
     if is_disabled():
         return launch.run(target, lambda path, source: compile(source, path, "exec", dont_inherit=True)).leave
+    if ranks.are_started_by(target):
+        say(ctx, f"{target.name} starts its ranks as programs of their own: each of them runs under codedag run")
+        return ranks.run(target, asked, output, bool((ctx.obj or {}).get("quiet"))).leave
     with uncollected():
         # what is needed after the program is loaded before it: it may leave nothing to load from
         import codedag.view.summary  # noqa: F401

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import ast
 import html
-import keyword
 import shlex
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from codedag.api.run import Run
 from codedag.trace.live import Live
@@ -31,8 +30,8 @@ def run_cell(shell: Any, line: str, cell: str) -> Any:
     asked = _asked(line)
     source, has_value = _with_last(shell.transform_cell(cell))
     names = shell.user_ns
-    # beside what was typed, modules of the working directory are looked into; a run that is kept can be optimised
-    live = Live([Path.cwd()], body=False, samples=bool(asked.name))
+    # beside what was typed, modules of the working directory are looked into
+    live = Live([Path.cwd()], body=False, samples=True)
     live.start()
     run = Run(live)
     try:
@@ -48,24 +47,26 @@ def run_cell(shell: Any, line: str, cell: str) -> Any:
     return names.pop(_LAST) if has_value else None
 
 
-class _Words(argparse.ArgumentParser):
-    """Reads the line of the magic; what is wrong with it is said as IPython says such things, and nothing is run."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raises what IPython shows as one line."""
-        from IPython.core.error import UsageError
-
-        raise UsageError(f"%%codedag [--most N] [NAME]: {message}")
-
-
 def _asked(line: str) -> argparse.Namespace:
-    parser = _Words(prog="%%codedag", add_help=False)
+    """What stands beside the magic; anything else is an error that ends the cell, not the notebook."""
+    parser = argparse.ArgumentParser(prog="%%codedag", add_help=False, exit_on_error=False)
     parser.add_argument("name", nargs="?", default="")
     parser.add_argument("--most", type=int, default=10)
-    asked = parser.parse_args(shlex.split(line))
-    if asked.name and (not asked.name.isidentifier() or keyword.iskeyword(asked.name)):
-        parser.error(f"{asked.name!r} cannot be a name of Python")
+    try:
+        asked, rest = parser.parse_known_args(shlex.split(line))
+    except (argparse.ArgumentError, ValueError) as error:
+        raise _usage(str(error)) from None
+    if rest or (asked.name and not asked.name.isidentifier()):
+        raise _usage(f"cannot make sense of {' '.join(rest) or asked.name!r}")
     return asked
+
+
+def _usage(problem: str) -> Exception:
+    from IPython.core.error import UsageError
+
+    words = f"{problem}; it is %%codedag [--most N] [NAME], and NAME becomes the run of the cell"
+    error: Exception = UsageError(words)
+    return error
 
 
 def _with_last(source: str) -> tuple[str, bool]:

@@ -87,7 +87,10 @@ def _profiled(
     save(machine, run.path / "machine.json")
     traced = run.costs if run.has("costs") else None
     calls = calls_of(run.graph, run.events) if run.has("events") else {}
-    tabulator = Tabulator(run.graph, samples, contests, machine, pus, settings.allowed, traced, calls)
+    held_up, recording = (run.run.held_up, run.run.recorder_seconds) if run.has("run") else (0.0, 0.0)
+    tabulator = Tabulator(
+        run.graph, samples, contests, machine, pus, settings.allowed, traced, calls, held_up, recording
+    )  # fmt: skip
     costs = tabulator.table()
     save(costs, run.path / "costs.json")
     scratch = {row.op: row.scratch_nbytes for row in costs.rows if row.pu == "cpu"}

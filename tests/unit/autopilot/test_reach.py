@@ -21,6 +21,7 @@ class Data:
     def __init__(self):
         self.size, self.paths, self.inner = 3, ["a", "b"], {"rows": [(1, [2])]}
         self.mean = np.array([0.5, 0.25])
+        self.kinds, self.fixed = {"x", "y"}, frozenset({(1, 2), "z"})
         self.rng = random.Random(0)
 
 
@@ -45,6 +46,8 @@ def changes():
     yield "an element", data, lambda: data.paths.__setitem__(0, "z")
     yield "deep inside", data, lambda: data.inner["rows"][0][1].append(3)
     yield "an array", data, lambda: data.mean.__setitem__(0, 0.75)
+    yield "a set", data, lambda: data.kinds.add("w")
+    yield "an element of a set", data, lambda: (data.kinds.remove("x"), data.kinds.add("v"))
     yield "a class", data, lambda: Data.shared.append(2)
     yield "a namespace", names, lambda: setattr(names, "size", 4)
     yield "a cell", read, change

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import codedag.backends
 from codedag.instrument.sites import CALL, SiteInfo
 from codedag.profile.sample import Sample, read
 from codedag.trace.spool import Spool, key_of
@@ -71,7 +73,7 @@ register("numpy.argsort", "declines", lambda a: np.argsort(a), accepts=No("only 
 
 
 @pytest.fixture
-def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Substitutions on another PU, found through an entry point by this process and by those that measure."""
     place = tmp_path / "plugged"
     (place / "plugged-1.0.dist-info").mkdir(parents=True)
@@ -83,13 +85,25 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from codedag.backends import registry
 
     monkeypatch.setattr(registry, "_table", registry._Table())
-    yield_modules = [name for name in sys.modules if name.startswith("codedag.backends.") and name.endswith("_")]
-    for name in yield_modules:  # so that loading the table registers them again, in the new table
+    before = _backends()
+    for name in before:  # so that loading the table registers them again, in the new table
         monkeypatch.delitem(sys.modules, name)
     importlib.invalidate_caches()
     monkeypatch.delitem(sys.modules, "plugged_backend", raising=False)
     assert json.dumps(registry.problems()) == "{}"
     assert registry.find("numpy.sort")
+    yield
+    for name in _backends():  # what they have registered goes with the table: whoever needs them loads them again
+        del sys.modules[name]
+        delattr(codedag.backends, name.rpartition(".")[2])
+    for name, module in before.items():
+        setattr(codedag.backends, name.rpartition(".")[2], module)
+
+
+def _backends() -> dict[str, ModuleType]:
+    """The modules with substitutions of ours that are loaded."""
+    loaded = dict(sys.modules)
+    return {name: module for name, module in loaded.items() if re.fullmatch(r"codedag\.backends\.\w+_", name)}
 
 
 @pytest.fixture
