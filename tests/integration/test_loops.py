@@ -71,7 +71,7 @@ def test_loops_of_many_kinds(plain, codedag, tmp_path, name):
         assert any(change.kind == "widen" for change in report.changes) is ahead, report
 
 
-LATER = '''
+LATER = """
 import hashlib, sys
 from pathlib import Path
 import cv2
@@ -91,7 +91,7 @@ pictures = Pictures(found)
 for number in range(len(pictures)):
     digest.update(pictures[number].tobytes())
 print(digest.hexdigest())
-'''
+"""
 
 
 def test_what_runs_after_a_loop_that_ran_ahead_is_observed_all_the_same(plain, codedag, tmp_path):
