@@ -139,7 +139,7 @@ def test_library_calls_are_substituted_through_the_registry(plain, codedag, tmp_
     expected = plain("xray.py")
     got = codedag("run", "-o", "run", "xray.py", env=faster)
     assert (got.returncode, got.stdout) == (0, expected.stdout)
-    moves = load(tmp_path / "run").plan.moves
+    moves = [m for m in load(tmp_path / "run").plan.moves if m.kind != "widen"]  # its loop may run in threads as well
     assert {(m.kind, m.variant, *m.chain) for m in moves} == {
         ("substitute", "cv2", "scipy.ndimage.median_filter"),
         ("substitute", "cv2", "scipy.ndimage.maximum_filter"),
