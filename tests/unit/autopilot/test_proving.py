@@ -6,8 +6,9 @@ import contextlib
 
 import pytest
 
-from codedag.autopilot.proving import ENDED, Proving
+from codedag.autopilot.proving import ENDED, Proving, WhenProven
 from codedag.backends import apart
+from codedag.backends.registry import EXACT
 from codedag.ir.verdict import No, Yes
 
 
@@ -116,3 +117,84 @@ def test_the_same_prover_can_be_asked_both_ways(codedag_home):
     assert prover.has_answered()
     prover.close()
     assert not prover.begin(median)
+
+
+class Pilot:
+    """As much of a pilot as changes that wait for a proof ask for."""
+
+    def __init__(self, prove):
+        self.prove, self.allow, self.applied, self.installed, self.wrapped = prove, (EXACT,), [], [], []
+        self.recalled, self.program = self, self
+
+    def is_beside(self):
+        return True
+
+    def apply_call(self, file, owner, call):
+        if self.prove(call.substitution):
+            self.applied.append(call.site)
+
+    def around(self, recall, file, owner):
+        self.wrapped.append(recall)
+
+    def install(self, path, owners):
+        self.installed.append((path, owners))
+
+
+class Call:
+    """A found call of a substitution that this program may use."""
+
+    site = 0
+
+    def __init__(self, name):
+        self.substitution = Substitution(name)
+        self.substitution.equivalence, self.substitution.needs, self.substitution.source = EXACT, "", name
+        self.substitution.available = lambda: Yes
+
+
+class File:
+    """A file with one site, whose results may be kept."""
+
+    path = "x.py"
+
+    def __init__(self, recall=None):
+        variant = recall.run if recall is not None else None
+        self.sites = [type("Site", (), {"variant": variant})()]
+
+
+class Recall:
+    """What keeps the results of a site."""
+
+    recalls = True
+
+    def run(self):
+        """Stands at the site."""
+
+
+@pytest.fixture
+def pilot(proving, monkeypatch):
+    monkeypatch.setattr(Substitution, "available", lambda self: Yes, raising=False)
+    monkeypatch.setattr("codedag.migrate.usable.Substitution", Substitution)
+    return Pilot(proving)
+
+
+def test_what_is_known_is_put_in_at_once_and_the_rest_when_it_is_proven(pilot):
+    made, recall = WhenProven(pilot), Recall()
+    known, later = Call("json.known"), Call("json.later")
+    pilot.prove._prover.answer(known.substitution, Yes)
+    made.apply(File(), "f", known, now=False)
+    assert (pilot.applied, pilot.prove.waits()) == ([0], False)
+    made.apply(File(recall), "f", later, now=False)
+    pilot.prove.look()
+    assert (pilot.applied, pilot.prove.waits()) == ([0], True)
+    pilot.prove._prover.answer(later.substitution, Yes)
+    pilot.prove.look()
+    assert (pilot.applied, pilot.installed, pilot.wrapped) == ([0, 0], [("x.py", ["f"])], [recall])
+
+
+def test_what_cannot_be_proven_leaves_the_function_as_it_is(pilot):
+    call = Call("json.later")
+    WhenProven(pilot).apply(File(), "f", call, now=False)
+    pilot.prove.look()
+    pilot.prove._prover.answer(call.substitution, No("it differs"))
+    pilot.prove.look()
+    assert (pilot.applied, pilot.installed, pilot.prove.waits()) == ([], [], False)
