@@ -42,6 +42,7 @@ def test_a_saved_plan_is_replayed_from_the_start(plain, codedag, programs, tmp_p
     assert len(again.report.changes) == 1
 
 
+@pytest.mark.long
 def test_a_plan_for_another_version_of_the_script_is_declined(plain, codedag, programs, tmp_path, faster):
     script = tmp_path / "numpy_loop.py"
     script.write_text((programs / "numpy_loop.py").read_text())
@@ -71,6 +72,7 @@ def test_a_script_with_nothing_to_gain_gets_one_line(plain, codedag, tmp_path):
     assert len(lines) <= 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("compiler", ["numba", "numpy"])
 def test_without_a_compiler_the_results_stay_the_same(plain, codedag, programs, tmp_path, compiler):
     script = programs / "numpy_loop.py"
@@ -81,6 +83,7 @@ def test_without_a_compiler_the_results_stay_the_same(plain, codedag, programs, 
         assert "(c" not in change.what
 
 
+@pytest.mark.long
 def test_a_cache_that_cannot_be_written_is_no_obstacle(plain, codedag, programs, tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
