@@ -9,7 +9,7 @@ from codedag.ir.events import Event, Events, Lane
 from codedag.profile.figures import Batches
 from codedag.profile.profiler import Contest
 from codedag.profile.store import Cell
-from codedag.profile.table import LONG_SECONDS, OWN_CODE, Calls, Tabulator, calls_of
+from codedag.profile.table import LONG_SECONDS, OWN_CODE, Calls, Tabulator, calls_of, usual_calls
 from codedag.profile.variants import Variant
 
 
@@ -115,8 +115,17 @@ def test_what_functions_take_between_operations_is_a_row_without_the_recording_a
             return No("nothing was kept")
 
     made = Tabulator(
-        Graph.build([region, *inner]), Nothing(), {}, Machine(pus=[]), [], held_up=0.25, recorder_seconds=10e-6
-    )
+        Graph.build([region, *inner]), Nothing(), {}, Machine(pus=[]), [], held_up=0.25, recorder_seconds=10e-6,
+        usual={1: 0.5},
+    )  # fmt: skip
     row = made.table().row(1, "cpu")
-    assert row.seconds == pytest.approx((0.010 - 200 * 10e-6) * 0.75)
+    assert row.seconds == pytest.approx((0.010 - 200 * 10e-6) * 0.75 * 0.5)
     assert (row.source, row.reason, row.variant) == ("traced", OWN_CODE, "original")
+
+
+def test_the_first_call_of_a_function_does_not_count_as_often_as_it_is_called():
+    took = [2.0, 0.01, 0.01, 0.01, 0.01]
+    region = Op(0, "a.f", "region", "a.py", 1, "f", 5, sum(took), sum(took), 0)
+    assert usual_calls(Graph.build([region]), events((0, took))) == {0: pytest.approx(0.05 / 2.04)}
+    assert usual_calls(Graph.build([region]), events((0, took[:4]))) == {}  # not all were kept
+    assert usual_calls(Graph.build([op(0, 5, sum(took))]), events((0, took))) == {}  # an operation
