@@ -120,12 +120,15 @@ def shown(result: dict[str, Any]) -> str:
         sum(one[key] for one in result["functions"].values()) for key in ("calls", "fast", "checked")
     )
     share = (fast + checked) / calls if calls else 0.0
+    late = sum(one["declined"].get(one["reason"], 0) for one in result["functions"].values() if not one["active"])
+    rest = (fast + checked) / (calls - late) if calls > late else 0.0
     lines = [
         f"{result['suite']} {result['version']}: {result['tests']} tests, {result['passed']} pass, "
         f"{len(result['failing'])} fail plain; new failures under the plan: {len(result['new_failures'])}, "
         f"no longer failing: {len(result['no_longer_failing'])}",
         f"  {calls} calls intercepted, {fast} answered by a substitute alone and {checked} beside the original "
         f"({share:.0%} together), {result['verdict']['mismatches']} different",
+        f"  {late} of them came when their function's interception had ended; of the others {rest:.0%} were taken",
     ]
     for source, one in sorted(result["functions"].items(), key=lambda item: -item[1]["calls"]):
         reasons = "; ".join(f"{count} {reason}" for reason, count in list(one["declined"].items())[:2])

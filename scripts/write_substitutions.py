@@ -60,10 +60,11 @@ holds, which the transform in single precision does not change.
 SUITES = """\
 ## Other projects' test-suites
 
-`python bench/suites.py NAME=DIR --learn` runs a project's own tests plain, then with every exact substitute, and then
-under the plan that this run leaves: what it kept in use and found faster. An interception ends by itself where
-declining calls took longer than the calls that were taken have saved, where a substitute was not faster on interleaved
-calls, and where it took almost none of its calls; so a function that tests call with tiny arrays leaves the plan.
+`python bench/suites.py NAME=DIR` runs a project's own tests plain and then with every exact substitute; with `--learn`,
+as for albumentations here, once more under the plan that this run leaves: what it kept in use and found faster. An
+interception ends by itself where declining calls took longer than the calls that were taken have saved, where a
+substitute was not faster on interleaved calls, and where it took almost none of its calls; so a function that tests
+call with tiny arrays leaves the plan. Calls after that count as intercepted too.
 """
 _WHERE = {"cuda": " on cuda, xpu, mps", "opencl:cpu": " by OpenCL"}
 

@@ -139,11 +139,9 @@ def test_library_calls_are_substituted_through_the_registry(plain, codedag, tmp_
     expected = plain("xray.py")
     got = codedag("run", "-o", "run", "xray.py", env=faster)
     assert (got.returncode, got.stdout) == (0, expected.stdout)
-    moves = [m for m in load(tmp_path / "run").plan.moves if m.kind != "widen"]  # its loop may run in threads as well
-    assert {(m.kind, m.variant, *m.chain) for m in moves} == {
-        ("substitute", "cv2", "scipy.ndimage.median_filter"),
-        ("substitute", "cv2", "scipy.ndimage.maximum_filter"),
-    }
+    moves = load(tmp_path / "run").plan.moves
+    changed = {(m.variant, *m.chain) for m in moves if m.kind == "substitute"}  # the loop may have run in threads too
+    assert changed == {("cv2", "scipy.ndimage.median_filter"), ("cv2", "scipy.ndimage.maximum_filter")}
 
 
 def test_a_library_that_the_program_does_not_use_is_not_loaded_for_it(plain, codedag, tmp_path):
