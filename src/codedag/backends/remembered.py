@@ -14,6 +14,20 @@ Array = npt.NDArray[Any]
 MOST = 16 << 20  # bytes kept
 
 
+class _Made(threading.local):
+    """How many arrays this thread has made because none was kept."""
+
+    count = 0
+
+
+_made = _Made()
+
+
+def made_here() -> int:
+    """How many arrays were made in this thread so far, rather than copied."""
+    return _made.count
+
+
 class Remembered:
     """The arrays last asked for, up to a number of bytes; callers get copies, so that none can change them."""
 
@@ -33,6 +47,7 @@ class Remembered:
         known = self._known.get(key)
         if known is not None:
             return known
+        _made.count += 1
         first = make()
         made = np.array(first, order="C")
         made.flags.writeable = False

@@ -20,7 +20,7 @@ from codedag.migrate.contexts import Contexts, is_user_file
 from codedag.migrate.describe import described, shape_class
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.modes import Different, Mode
-from codedag.migrate.trial import Trial
+from codedag.migrate.trial import Trial, made
 
 REASONS = 50  # different reasons that are counted per function; the rest are counted together
 ACCOUNT = 256  # declined calls between two looks at what they cost and what is saved
@@ -189,16 +189,17 @@ class Guarded:
 
     def _run(self, call: _Running, started: float) -> Any:
         trial = call.arm.trial
-        due = self._due(trial, call)
+        due, before = self._due(trial, call), made()
         result = attempt(call.arm.substitution.run, *call.args, **call.keywords)
         if isinstance(result, Failed):
             (trial.decline if result.expected else trial.failed)(self._short(result.reason))
             return self._decline(result.reason)
+        excused = trial.excuses(before)
         if due or (self.mode.checks and bool(attempt(_suspicious, result, call))):
-            seconds = self._clock() - started
+            seconds = None if excused else self._clock() - started
             return stands.native.Then(partial(self._compare, call, result, seconds, self._clock()))
         call.ballot.served[call.at] += 1
-        if self.demote and (call.ballot.calls % TIMED == 0 or call.ballot.is_young(call.at)):
+        if self.demote and not excused and (call.ballot.calls % TIMED == 0 or call.ballot.is_young(call.at)):
             attempt(call.ballot.add, call.at, self._clock() - started)
             attempt(self._look, call.at)
         return result
@@ -215,10 +216,10 @@ class Guarded:
         for at in range(1, len(self.arms) + 1):
             attempt(self._look, at)
 
-    def _compare(self, call: _Running, result: Any, seconds: float, between: float, original: Any) -> None:
+    def _compare(self, call: _Running, result: Any, seconds: float | None, between: float, original: Any) -> None:
         original_seconds = self._clock() - between
         verdict = attempt(self._recorded, call, result, original, original_seconds, seconds)
-        if self.demote:
+        if self.demote and seconds is not None:
             attempt(call.ballot.add_pair, call.at, original_seconds, seconds)
             attempt(self._look, call.at)
         if isinstance(verdict, No) and self.mode.raises:
@@ -226,14 +227,16 @@ class Guarded:
             hint = "Leave this substitution out of the plan, and report it."
             raise Different(f"{trial.what}{trial.evidence}: {verdict.reason}", hint=hint)
 
-    def _recorded(self, call: _Running, result: Any, original: Any, original_seconds: float, seconds: float) -> Verdict:
+    def _recorded(
+        self, call: _Running, result: Any, original: Any, original_seconds: float, seconds: float | None
+    ) -> Verdict:
         """What the comparison says; the trial knows it then."""
         trial, promise = call.arm.trial, call.arm.substitution.equivalence
         verdict = attempt(near, original, result, promise)
         verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
         if isinstance(verdict, No):
             verdict = self._explained(verdict, call, result, original)
-        trial.record(original_seconds, seconds, verdict)
+        trial.record(original_seconds, seconds or 0.0, verdict, excused=seconds is None)
         return verdict
 
     def _explained(self, verdict: No, call: _Running, result: Any, original: Any) -> Verdict:

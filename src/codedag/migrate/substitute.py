@@ -17,7 +17,7 @@ from codedag.migrate.caller import Call, Caller
 from codedag.migrate.clock import Clock, clock_for
 from codedag.migrate.describe import described
 from codedag.migrate.guard import Failed, attempt
-from codedag.migrate.trial import FAILURES, Trial
+from codedag.migrate.trial import FAILURES, Trial, made
 
 __all__ = ["FAILURES", "Substitute"]
 
@@ -68,7 +68,7 @@ class Substitute:
         plain = stands.behind(plain)  # a library patch of the same function would be compared with itself
         due = self.trial.due()
         clock = self._clock if due else perf_counter  # a thread's own time takes long to read
-        started = clock()
+        before, started = made(), clock()
         result = attempt(self.substitution.run, *values, **keywords)
         if isinstance(result, Failed):
             self.trial.failed(result.reason)
@@ -76,7 +76,8 @@ class Substitute:
         if due and self.substitution.part_check is not None:
             return self._checked_in_part(result, clock() - started, call, plain, values, keywords)
         if due or attempt(self._suspicious, result, values, keywords):
-            return self._checked(result, clock, clock() - started, call, plain, values, keywords)
+            seconds = None if self.trial.excuses(before) else clock() - started
+            return self._checked(result, clock, seconds, call, plain, values, keywords)
         return result
 
     def _suspicious(self, result: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
@@ -112,7 +113,7 @@ class Substitute:
         self,
         result: Any,
         clock: Clock,
-        seconds: float,
+        seconds: float | None,
         call: Call,
         function: Any,
         args: tuple[Any, ...],
@@ -128,5 +129,5 @@ class Substitute:
             self.trial.evidence = str(attempt(described, args, keywords))
             place = attempt(numeric.first_odd, result, original)
             verdict = No(f"{verdict.reason}; {place}") if place and not isinstance(place, Failed) else verdict
-        self.trial.record(ended - started, seconds, verdict)
+        self.trial.record(ended - started, seconds or 0.0, verdict, excused=seconds is None)
         return original

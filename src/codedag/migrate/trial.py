@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ HOPELESS = 0.5  # a gain below this is no matter of noise
 NOISY = 3 * FIRST  # timings after which a gain that does not show has not been there
 #: Seconds of checking after which a few calls are enough: eight calls that take seconds cost more than they can win.
 COSTLY, ENOUGH = 3.0, 3
+EXCUSED = 64  # calls that made what later ones only copy, and whose times say nothing about those
 FAILURES = 3  # exceptions of its own after which a change is taken back
 
 
@@ -26,6 +28,12 @@ def median(values: Iterable[float]) -> float:
     """The middle one of some values, or the mean of the two in the middle; `statistics` takes long to load."""
     found = sorted(values)
     return (found[(len(found) - 1) // 2] + found[len(found) // 2]) / 2
+
+
+def made() -> int:
+    """How many arrays the substitutes have made in this thread that are kept for later calls."""
+    module = sys.modules.get("codedag.backends.remembered")
+    return 0 if module is None else int(module.made_here())
 
 
 def _bounded(values: Iterable[float]) -> tuple[float, float, float]:
@@ -61,6 +69,7 @@ class Trial:
     reason: str = ""
     declined: Counter[str] = field(default_factory=Counter)
     pairs: list[tuple[float, float]] = field(default_factory=list)  # seconds of original and of variant, same call
+    anew: int = 0  # calls that made something that is kept for later ones
     spent: float = 0.0  # seconds of checking: calls that ran as the variant beside the original
     seconds: float = 0.0  # that the change took for all that was not checked, where somebody has measured it
     on_stop: Callable[[], None] | None = None  # told once, when the change is taken back
@@ -92,7 +101,9 @@ class Trial:
 
     def _is_open(self, number: int) -> bool:
         """Whether there is no gain yet and no decision: then every call is checked, and soon there is one."""
-        return number <= NOISY and not self.patient and bool(self.pairs) and self.gain() < SLOWER
+        excused = min(self.anew, EXCUSED)
+        is_timed = bool(self.pairs) or excused > 0
+        return number - excused <= NOISY and not self.patient and is_timed and self.gain() < SLOWER
 
     def _is_costly(self) -> bool:
         """Whether checking has taken so long that the few calls that were checked must be enough for now."""
@@ -118,9 +129,17 @@ class Trial:
         """The calls whose result was the change's own and was not compared."""
         return max(self.calls - self.checked - self.failures, 0)
 
+    def excuses(self, made_before: int) -> bool:
+        """Whether the time of the call that just ran does not count: it made what later calls will only copy."""
+        if made() == made_before:
+            return False
+        self.anew += 1
+        return self.anew <= EXCUSED
+
     def record(
-        self, original_seconds: float, variant_seconds: float, verdict: Verdict, *, in_part: bool = False
-    ) -> None:
+        self, original_seconds: float, variant_seconds: float, verdict: Verdict, *, in_part: bool = False,
+        excused: bool = False,
+    ) -> None:  # fmt: skip
         """Takes in one checked call; a difference or a lasting lack of gain ends the trial."""
         self.checked += 1
         self.in_part += in_part
@@ -128,6 +147,8 @@ class Trial:
             self.mismatches += 1
             self.unverified = self.unverified or self.served()
             self.stop(f"its result differed from the original's ({verdict.reason}); the original's was used")
+            return
+        if excused:
             return
         self.spent += variant_seconds if self.pairs else 0.0  # the first one pays for warming up
         self.pairs.append((original_seconds, variant_seconds))
@@ -160,7 +181,7 @@ class Trial:
 
     def renew(self) -> None:
         """Counts from 0 again, in a forked process: its own first calls are all checked."""
-        self.in_part = 0
+        self.in_part = self.anew = 0
         self.calls = self.checked = self.mismatches = self.failures = self.unverified = self._due = self._futile = 0
         self.declined, self.pairs, self.spent, self.seconds = Counter(), [], 0.0, 0.0
 

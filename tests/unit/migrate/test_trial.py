@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from codedag.ir.verdict import No, Yes
-from codedag.migrate.trial import FIRST, FUTILE, KEPT, NOISY, Trial
+from codedag.migrate.trial import EXCUSED, FIRST, FUTILE, KEPT, NOISY, Trial
 
 
 def test_checks_come_first_and_then_at_random_distances():
@@ -151,3 +151,22 @@ def test_short_calls_that_gain_nothing_yet_are_not():
     for _ in range(5):
         trial.record(0.0020, 0.0025, Yes)
     assert trial.active
+
+
+def test_calls_that_make_what_others_copy_say_nothing_about_speed():
+    trial = Trial("x")
+    for _ in range(EXCUSED):
+        assert trial.due()
+        trial.record(1.0, 2.0, Yes, excused=trial.excuses(made_before=-1))
+    assert trial.active
+    assert not trial.pairs
+    for _ in range(FIRST):
+        assert trial.due()
+        trial.record(1.0, 2.0, Yes, excused=trial.excuses(made_before=-1))
+    assert not trial.active, "they are not excused for ever"
+
+
+def test_a_difference_counts_also_where_the_time_does_not():
+    trial = Trial("x")
+    trial.record(1.0, 2.0, No("other bits"), excused=True)
+    assert not trial.active
