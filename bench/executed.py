@@ -2,11 +2,12 @@
 
 python bench/executed.py [--programs a,b,...] [--budget SECONDS] [--rounds N] [--threads N] [-o RESULTS.json]
 
-Each program of bench/executed_programs is traced, profiled and planned by the commands that users give; then it is run
-in a process of its own, in turn as written and with its plan in force (`codedag.apply`, results not compared). A round
-calls `main()` once; the first of each does not count. The ratio of the median round to the makespan of the plan should
-be near 1 (`best`: that of the least disturbed round); `as written` is the same for the program as written against what
-its operations take by the profile.
+Each program of bench/executed_programs (which the model of costs was made with) and of bench/executed_held_out (which
+it was not) is traced, profiled and planned by the commands that users give; then it is run as written in a process of
+its own, and with its plan in force (`codedag.apply`, results not compared) in another one: how memory was used before
+decides how fast new results get theirs. A round calls `main()` once; the first of each does not count. The ratio of the
+median round to the makespan of the plan should be near 1 (`best`: that of the least disturbed round); `as written` is
+the same for the program as written against what its operations take by the profile.
 Libraries have one thread each, and rounds are measured in seconds of the processor: what a profile says holds for a
 quiet machine, and on a busy one a program is not let run all the time. `wall` shows the seconds of the clock.
 """
@@ -28,33 +29,34 @@ from typing import Any
 import msgspec
 
 HERE = Path(__file__).resolve().parent
-PROGRAMS = HERE / "executed_programs"
+SETS = ("executed_programs", "executed_held_out")
 SETTINGS = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENCV_FOR_THREADS_NUM",
 )  # fmt: skip
 CHILD = """
 import importlib, json, os, sys, time
-import codedag
 try:
     os.setpriority(os.PRIO_PROCESS, 0, -10)  # as the measuring processes do, where they may
 except OSError:
     pass
-sys.path.insert(0, sys.argv[1])
-program = importlib.import_module(sys.argv[2])
+folder, name, plan, rounds = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+sys.path.insert(0, folder)
+program = importlib.import_module(name)
 
 def timed():
     begun, used = time.perf_counter(), time.process_time()
     program.main()
     return time.perf_counter() - begun, time.process_time() - used
 
-written, planned, stats = [], [], {}
-for _ in range(int(sys.argv[4]) + 1):
-    written.append(timed())
-    with codedag.apply(sys.argv[3], mode="off", demote=False) as migrator:
-        planned.append(timed())
+if plan:
+    import codedag
+    with codedag.apply(plan, mode="off", demote=False) as migrator:
+        times = [timed() for _ in range(rounds + 1)]
         stats = migrator.get_stats()
+else:
+    times, stats = [timed() for _ in range(rounds + 1)], {}
 fast = {name: one["fast"] for name, one in stats.items() if one["fast"]}
-print(json.dumps({"written": written[1:], "planned": planned[1:], "fast": fast}))
+print(json.dumps({"times": times[1:], "fast": fast}))
 """
 
 
@@ -66,18 +68,29 @@ def codedag(folder: Path, *words: object) -> str:
     return done.stdout
 
 
-def measured(name: str, options: argparse.Namespace) -> dict[str, Any]:
+def programs() -> dict[str, Path]:
+    """All programs by name."""
+    return {path.stem: path for one in SETS for path in sorted((HERE / one).glob("*.py"))}
+
+
+def measured(path: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Predicted and executed seconds of one program."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        codedag(folder, "trace", "-o", "run", PROGRAMS / f"{name}.py")
+        codedag(folder, "trace", "-o", "run", path)
         codedag(folder, "profile", "run", "--budget", options.budget, "--json")
         codedag(folder, "plan", "run")
         facts = predicted(folder / "run")
-        words = [PROGRAMS, name, folder / "run" / "plan.json", options.rounds]
-        command = [sys.executable, "-W", "ignore", "-c", CHILD, *map(str, words)]
-        done = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
-    return {"program": name, **facts, **done}
+        written, planned = (executed(path, plan, options.rounds) for plan in ("", folder / "run" / "plan.json"))
+    times = {"written": written["times"], "planned": planned["times"], "fast": planned["fast"]}
+    return {"program": path.stem, "set": path.parent.name, **facts, **times}
+
+
+def executed(path: Path, plan: str | Path, rounds: int) -> dict[str, Any]:
+    """What rounds of a program take in a process of their own, with a plan in force or without CodeDAG."""
+    words = [path.parent, path.stem, plan, rounds]
+    command = [sys.executable, "-W", "ignore", "-c", CHILD, *map(str, words)]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
 
 
 def predicted(run: Path) -> dict[str, Any]:
@@ -99,8 +112,8 @@ def line(row: dict[str, Any]) -> dict[str, Any]:
     wall, best = median(one[0] for one in row["planned"]), min(one[1] for one in row["planned"])
     predicted, before = row["makespan_seconds"], row["baseline_seconds"]
     found = {
-        "program": row["program"], "predicted": predicted, "executed": executed, "best": best, "wall": wall,
-        "best_ratio": best / row["makespan_seconds"],
+        "program": row["program"], "set": row["set"], "predicted": predicted, "executed": executed,
+        "best": best, "wall": wall, "best_ratio": best / row["makespan_seconds"],
         "ratio": executed / predicted, "written": written, "written_predicted": before,
         "written_ratio": written / before, "gain": written / executed, "gain_predicted": before / predicted,
         "ops_per_pu": row["ops_per_pu"], "fast": row["fast"],
@@ -115,9 +128,21 @@ def line(row: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def summed_up(name: str, rows: list[dict[str, Any]]) -> dict[str, float]:
+    """How far the programs of one set are from what was predicted of them."""
+    if not rows:
+        return {}
+    off, best = ([abs(row[key] - 1) for row in rows] for key in ("ratio", "best_ratio"))
+    print(
+        f"{name}: {len(rows)} programs, executed within {median(off):.0%} of predicted (median), at most "
+        f"{max(off):.0%}; their best rounds within {median(best):.0%}"
+    )
+    return {"median_error": median(off), "largest_error": max(off), "median_error_best": median(best)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", default=",".join(sorted(path.stem for path in PROGRAMS.glob("*.py"))))
+    parser.add_argument("--programs", default=",".join(programs()))
     parser.add_argument("--budget", type=float, default=60.0, help="seconds to profile one program")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=1)
@@ -125,15 +150,10 @@ def main() -> None:
     options = parser.parse_args()
     os.environ.update(dict.fromkeys(SETTINGS, str(options.threads)))
     load = os.getloadavg()[0]
-    rows = [line(measured(name, options)) for name in options.programs.split(",")]
-    off, best = ([abs(row[key] - 1) for row in rows] for key in ("ratio", "best_ratio"))
-    print(
-        f"{len(rows)} programs: executed within {median(off):.0%} of predicted (median), at most {max(off):.0%}; "
-        f"their best rounds within {median(best):.0%}; "
-        f"load average {load:.1f} before, {os.getloadavg()[0]:.1f} after, Python {platform.python_version()}"
-    )
-    results = {"rows": rows, "median_error": median(off), "largest_error": max(off), "median_error_best": median(best),
-               "load": [load, os.getloadavg()[0]]}  # fmt: skip
+    rows = [line(measured(programs()[name], options)) for name in options.programs.split(",")]
+    results = {one: summed_up(one, [row for row in rows if row["set"] == one]) for one in SETS}
+    results |= {"rows": rows, "load": [load, os.getloadavg()[0]], "threads": options.threads}
+    print(f"load average {load:.1f} before, {os.getloadavg()[0]:.1f} after, Python {platform.python_version()}")
     options.output.parent.mkdir(exist_ok=True)
     options.output.write_text(json.dumps(results, indent=1) + "\n")
 

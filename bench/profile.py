@@ -5,6 +5,8 @@ python bench/profile.py [--quick] [--threads N] [-o RESULTS.json]
 1. Two independent profiles of the same calls (other stores, other processes): in how many contests that are no ties do
    both name the same winner?
 2. Each size is left out in turn and predicted from the others: mean relative error and rank correlation.
+3. The variants of each size that was left out are ranked by what was predicted: how often is the fastest one the first,
+   or among the first two, and what is lost by taking the first?
 
 Libraries get as many threads as there are processors, or one each where these are busy already: two threads that have
 to wait for each other on a busy machine take any time.
@@ -118,6 +120,37 @@ def held_out(contests: dict[str, Any]) -> dict[str, Any]:
     return {"sizes": len(every), "refused": refused, "mape": error(every), "by_pu": by_pu, "rank": rank(every)}
 
 
+def ranked_variants(contests: dict[str, Any]) -> dict[str, Any]:
+    """How the variants of each inner size are ranked by models that have not seen that size."""
+    from codedag.profile.model import CostModel, Point, ranked
+
+    series: defaultdict[str, defaultdict[str, list[Point]]] = defaultdict(lambda: defaultdict(list))
+    for contest in contests.values():
+        for variant, cell in contest.cells.items():
+            if cell.status == "ok" and variant.buffers == "fresh":
+                point = Point(cell.facts["moved_nbytes"], cell.facts["work_flop"], cell.batches.figures().median)
+                series[contest.sample.name][f"{variant.pu} {variant.name}"].append(point)
+    first, second, lost, correlations = 0, 0, [], []
+    for variants in series.values():
+        sizes = sorted({(point.nbytes, point.work) for points in variants.values() for point in points})[1:-1]
+        for nbytes, work in sizes:
+            true = {name: p.seconds for name, points in variants.items() for p in points if p.nbytes == nbytes}
+            models = {name: CostModel([p for p in variants[name] if p.nbytes != nbytes]) for name in true}
+            order = [name for name, _ in ranked(models, nbytes, work)]
+            if len(order) < 2:
+                continue
+            near = [name for name in order if true[name] <= 1.05 * min(true[name] for name in order)]
+            first, second = first + (order[0] in near), second + bool(set(order[:2]) & set(near))
+            lost.append(true[order[0]] / min(true[name] for name in order) - 1)
+            if len(order) > 2:
+                correlations.append(rank([(float(at), true[name]) for at, name in enumerate(order)]))
+    return {
+        "sizes": len(lost), "first": first / len(lost), "first_two": second / len(lost),
+        "lost_mean": float(np.mean(lost)), "lost_median": float(np.median(lost)),
+        "rank_of_three": float(np.mean(correlations)) if correlations else None,
+    }  # fmt: skip
+
+
 def error(pairs: list[tuple[float, float]]) -> float:
     return float(np.mean([abs(guess / true - 1) for guess, true in pairs]))
 
@@ -145,6 +178,7 @@ def main() -> None:
         first, second = (measured(folder / which, calls, 900) for which in ("first", "second"))
         results = {
             "repeated": repeated(first, second), "held_out": [held_out(first), held_out(second)],
+            "variants": [ranked_variants(first), ranked_variants(second)],
             "load": [load, os.getloadavg()[0]], "processors": processors, "threads": threads,
             "python": platform.python_version(),
             "versions": {each: version(each) for each in ("numpy", "torch", "numba")},
@@ -158,6 +192,12 @@ def main() -> None:
     for run in results["held_out"]:
         by_pu = ", ".join(f"{pu} {share:.1%}" for pu, share in sorted(run["by_pu"].items()))
         print(f"held-out sizes: {run['sizes']}, error {run['mape']:.1%} ({by_pu}), rank {run['rank']:.4f}")
+    for run in results["variants"]:
+        print(
+            f"variants of {run['sizes']} held-out sizes: the fastest or one within 5 % of it is predicted first in "
+            f"{run['first']:.1%}, among the first two in {run['first_two']:.1%}; the first costs "
+            f"{run['lost_mean']:.1%} more on average, {run['lost_median']:.1%} in the middle"
+        )
     Path(options.output).write_text(json.dumps(results, indent=1) + "\n")
 
 

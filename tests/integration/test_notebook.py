@@ -59,6 +59,16 @@ assert cell("%%codedag\\ndef g(a):\\n    return a * 2\\ng(x).sum()").result == 2
 assert cell("g(x).sum()").result == 200.0
 assert isinstance(cell("%%codedag\\nthis is (not Python").error_in_exec, SyntaxError)
 assert cell("%%codedag\\n# nothing").success
+for line in ("1x", "a b", "--most many"):
+    wrong = cell(f"%%codedag {line}\\nran = True")
+    assert type(wrong.error_in_exec).__name__ == "UsageError", line
+assert "ran" not in shell.user_ns
+assert cell("%%codedag kept\\nf(x)").success
+import codedag.profile.run
+from codedag.devices.inventory import inventory
+codedag.profile.run.inventory = lambda families, told: inventory(["cpu"], told=told)  # others take long to look for
+plan = codedag.optimise(shell.user_ns["kept"], budget=0)
+assert "numpy.sqrt" in [one.name for one in plan.placement]
 cell("class Items:\\n    def __getitem__(self, i):\\n        return np.sin(np.full(9, i))")
 cell("from dataclasses import dataclass\\n@dataclass\\nclass Pair:\\n    a: int")
 cell("%%codedag items\\nx = Items()[Pair(2).a]")

@@ -75,7 +75,8 @@ def _pu(pu: Pu) -> list[str]:
         lines.append(f"  {'':<14} {', '.join(pu.capability)}")
     if isinstance(pu.flop_per_second, float) and isinstance(pu.stream_bytes_per_second, float):
         flop, stream = pu.flop_per_second / 1e9, pu.stream_bytes_per_second / 1e9
-        lines.append(f"  {'':<14} peaks: {flop:.0f} G float32 operations/s, {stream:.1f} GB/s of memory")
+        watts = f", {pu.watts:.0f} W" if isinstance(pu.watts, float) else ""
+        lines.append(f"  {'':<14} peaks: {flop:.0f} G float32 operations/s, {stream:.1f} GB/s of memory{watts}")
     return lines
 
 

@@ -16,6 +16,8 @@ import click
 from codedag.cli.options import tell
 
 if TYPE_CHECKING:
+    from msgspec import UnsetType
+
     from codedag.ir import Source
     from codedag.plan.problem import Problem
     from codedag.plan.search import Progress
@@ -32,13 +34,16 @@ PATIENCE_SECONDS = 2.0
 @click.option("--machine", metavar="FILE", help="Plan for this machine; what is not measured is labelled simulated.")
 @click.option("--budget", type=click.FloatRange(0), default=2.0, show_default=True, help="Seconds to search.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The same seed gives the same plan.")
-@click.option("--front", is_flag=True, help="Also list the plans that none beats in both time and memory.")
+@click.option("--front", is_flag=True, help="Also list the plans that none beats in time, memory and energy.")
+@click.option(
+    "--joule", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="What a saved joule is worth [0]."
+)
 @click.option("-o", "--output", metavar="FILE", help="Write the plan here (default: plan.json of the run).")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 @click.pass_context
 def command(
     ctx: click.Context, run: str | None, graph: str | None, costs: str | None, machine: str | None, budget: float,
-    seed: int, front: bool, output: str | None, as_json: bool,
+    seed: int, front: bool, joule: float, output: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Plan which PU runs which operation and in which order.
 
@@ -48,12 +53,15 @@ def command(
     from codedag.ir import write_atomically
     from codedag.plan.decide import solve
 
-    if not math.isfinite(budget):
-        raise click.UsageError(f"Invalid value for '--budget': {budget} is no number of seconds.")
+    for name, value in (("--budget", budget), ("--joule", joule)):
+        if not math.isfinite(value):
+            raise click.UsageError(f"Invalid value for '{name}': {value} is no number of seconds.")
     place = Path(output) if output else _default_place(run)
     problem, sources = _problem(run, graph, costs, machine)
     with _bar(budget, quiet=as_json or ctx.obj["quiet"]) as progress:
-        solution = solve(problem, budget=budget, seed=seed, sources=sources, progress=progress, front=front)
+        solution = solve(
+            problem, budget=budget, seed=seed, sources=sources, progress=progress, front=front, joule=joule
+        )
     write_atomically(place, solution.pieces())
     facts = _facts(solution, place)
     if as_json:
@@ -114,7 +122,12 @@ def _facts(solution: Solution, place: Path) -> dict[str, object]:
         "transfers": len(table.copy_start), "ops_per_pu": counts, "truncated": solution.truncated,
         "simulated": [pu.name for pu in problem.machine.pus if pu.simulated],
         "front": [[one.name, one.makespan_seconds, one.peak_nbytes] for one in solution.front],
+        "joules": solution.joules,
     }  # fmt: skip
+
+
+def _joules(energy: float | UnsetType) -> str:
+    return f" and {energy:.4g} J" if isinstance(energy, float) else ""
 
 
 def _lines(solution: Solution, facts: dict[str, object]) -> list[str]:
@@ -130,12 +143,15 @@ def _lines(solution: Solution, facts: dict[str, object]) -> list[str]:
         f"strategy: {solution.strategy}; {facts['transfers']} transfers; "
         + ", ".join(f"{count} on {name}" for name, count in counts.items() if count),
     ]
+    if solution.joules is not None:
+        lines.append(f"energy: {solution.joules:.4g} J while PUs work")
     if facts["simulated"]:
         lines.append(f"simulated, not measured here: {', '.join(facts['simulated'])}")  # type: ignore[arg-type]
     if solution.truncated:
         lines.append("truncated: the clock ended the search, so another run may give another plan")
     lines += [
-        f"front: {one.makespan_seconds:.6g} s with {one.peak_nbytes} bytes ({one.name})" for one in solution.front
+        f"front: {one.makespan_seconds:.6g} s with {one.peak_nbytes} bytes{_joules(one.joules)} ({one.name})"
+        for one in solution.front
     ]
     return [*lines, f"plan: {facts['plan']}"]
 

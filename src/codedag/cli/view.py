@@ -17,7 +17,7 @@ import click
 from codedag.cli.exports import export, export_options
 from codedag.cli.options import shown as shown_text
 from codedag.cli.options import tell
-from codedag.ir.errors import CannotWrite
+from codedag.ir.errors import BadFile, CannotWrite
 
 if TYPE_CHECKING:
     from codedag.ir import Graph, RunDirectory, RunInfo
@@ -116,6 +116,7 @@ def _show(found: RunDirectory, most: int) -> None:
     graph = _graph(found)
     if graph is not None:
         _show_operations(graph, most, text.floor(info))
+        tell(*_covered(found, graph))
     else:
         tell(f"no graph: {_why_no_graph(info)}")
     tell(*(f"note: {note}" for note in info.notes))
@@ -125,6 +126,24 @@ def _show(found: RunDirectory, most: int) -> None:
         tell("", *text.moves(found.plan))
     page = found.path / "report.html"
     tell("", *([f"report: {page}"] if page.is_file() else []), f"next: {_next(found)}")
+
+
+def _coverage(found: RunDirectory, graph: Graph) -> float | None:
+    """The share of the time on the clock that was recorded; None where the timeline does not say."""
+    from codedag.view import text
+
+    try:
+        return text.coverage(graph, found.events) if found.has("events") else None
+    except BadFile:
+        return None  # the rest can be shown all the same
+
+
+def _covered(found: RunDirectory, graph: Graph) -> list[str]:
+    share = _coverage(found, graph)
+    if share is None:
+        return []
+    seconds = found.events.seconds
+    return [f"recorded calls cover {share:.0%} of {seconds:.3g} s; the rest is start-up, imports and code outside them"]
 
 
 def _next(found: RunDirectory) -> str:
@@ -256,6 +275,7 @@ def _facts(found: RunDirectory, most: int) -> dict[str, object]:
             {**msgspec.to_builtins(ops[row]), "share": ops[row].self_seconds / ranked.total_seconds, "which": which}
             for row, which in zip(ranked.rows, ranked.which, strict=True)
         ]
+        facts["coverage"] = _coverage(found, graph)
         facts["not_ranked"] = {"count": ranked.too_fast, "faster_than_seconds": floor, "shown": ranked.doubtful}
     if found.has("report"):
         facts["report"] = msgspec.to_builtins(found.report)

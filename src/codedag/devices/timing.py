@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from codedag.devices.energy import watts_of
 from codedag.devices.families import Found
 
 SIZES = (64, 4 << 10, 64 << 10, 1 << 20, 16 << 20)
@@ -13,6 +15,8 @@ LEAST_SECONDS = 0.02  # spent on one figure
 SAME = 8.0  # what is copied takes far more than so many times as long for so many more bytes
 MATRICES = (64, 512)  # one that libraries do on one thread, which a busy machine hardly slows, and one for all threads
 LEVELS = (16 << 10, 128 << 10, 1 << 20, 8 << 20, 128 << 20)  # the last is beyond the caches of most processors
+
+FRESH = 4 << 20  # bytes of new memory
 
 
 def best_of(function: Callable[[], Any], least_seconds: float = LEAST_SECONDS, most: int = 2_000) -> float:
@@ -84,13 +88,22 @@ def _link(src: str, found: Found, measured: list[dict[str, float]], changed: Any
     return made
 
 
+def _use_fresh() -> None:
+    """Uses each page of some new memory once, as a result does that the allocator has no place for."""
+    with mmap.mmap(-1, FRESH) as pages:
+        pages[:: mmap.PAGESIZE] = bytes(FRESH // mmap.PAGESIZE)
+
+
 def peaks_of(found: Found) -> dict[str, Any]:
     """The most operations and the most bytes per second that this PU was seen to reach, in memory and in its caches."""
     peaks: dict[str, Any] = {}
     if found.multiply is not None:
         peaks["flop_per_second"] = max(2.0 * side**3 / best_of(found.multiply(side), 0.2) for side in MATRICES)
+        watts = watts_of(found.multiply(MATRICES[-1])) if found.resource == "host" else None
+        peaks |= {} if watts is None else {"watts": watts}
     if found.copy is not None:
         levels = [{"nbytes": size, "seconds": best_of(found.copy(size // 2), 0.05)} for size in LEVELS]
         peaks["stream_levels"] = levels
+        peaks["fresh_bytes_per_second"] = FRESH / best_of(_use_fresh)
         peaks["stream_bytes_per_second"] = levels[-1]["nbytes"] / levels[-1]["seconds"]
     return peaks

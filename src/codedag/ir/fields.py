@@ -16,6 +16,8 @@ Count = Annotated[int, Meta(ge=1, le=LARGEST, description="how many calls this r
 Natural = Annotated[int, Meta(ge=0, le=LARGEST)]
 NBytes = Annotated[int, Meta(ge=0, le=LARGEST, description="bytes")]
 Seconds = Annotated[float, Meta(ge=0, description="seconds")]
+Watts = Annotated[float, Meta(ge=0, description="watts")]
+Joules = Annotated[float, Meta(ge=0, description="joules")]
 Rate = Annotated[float, Meta(gt=0, description="bytes per second")]
 
 OpKind = Literal["call", "operator", "subscript", "region", "source", "sink"]

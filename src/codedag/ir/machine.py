@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from codedag.ir.fields import Natural, NBytes, Rate, Seconds
+from codedag.ir.fields import Natural, NBytes, Rate, Seconds, Watts
 
 
 class Copied(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,8 +29,10 @@ class Pu(msgspec.Struct, frozen=True, kw_only=True):
     threads: Natural | UnsetType = UNSET
     capability: list[str] | UnsetType = UNSET
     settings: dict[str, str] | UnsetType = UNSET
+    watts: Watts | UnsetType = UNSET  # while it works: measured, or as declared by whoever wrote the file
     flop_per_second: Rate | UnsetType = UNSET
     stream_bytes_per_second: Rate | UnsetType = UNSET
+    fresh_bytes_per_second: Rate | UnsetType = UNSET  # memory that is used for the first time
     stream_levels: list[Copied] | UnsetType = UNSET  # a copy within so many bytes, its source and its target together
 
     def __post_init__(self) -> None:

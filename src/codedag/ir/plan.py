@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from codedag.ir.fields import Line, Natural, NBytes, OpId, Seconds
+from codedag.ir.fields import Joules, Line, Natural, NBytes, OpId, Seconds
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,11 +100,12 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Tradeoff(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A plan that no other one found beats in both time and memory."""
+    """A plan that no other one found beats in time, memory and, where the PUs have watts, energy."""
 
     name: str
     makespan_seconds: Seconds
     peak_nbytes: NBytes
+    joules: Joules | UnsetType = UNSET
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,3 +130,4 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     simulated: list[str] = msgspec.field(default_factory=list)
     segments: list[Segment] = msgspec.field(default_factory=list)
     front: list[Tradeoff] = msgspec.field(default_factory=list)
+    joules: Joules | UnsetType = UNSET  # of all ops, where every PU has watts

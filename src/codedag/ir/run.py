@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -24,3 +24,4 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     script: str = ""
     notes: list[str] = msgspec.field(default_factory=list)
     recorder_seconds: Seconds = 0.0
+    held_up: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0  # the share of its time that it waited for a processor

@@ -238,7 +238,7 @@ class Search:
         while self.work - start < allowed:
             if rounds % 64 == 0:
                 temperature = t0 * exp(slope * (self.work - start) / total)
-                if deadline > 0 and rounds % 256 == 0 and time.monotonic() > deadline:
+                if deadline > 0 and rounds % 256 == 0 and time.thread_time() > deadline:
                     return True
             rounds += 1
             if self.stale:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from msgspec import UNSET, UnsetType
+
 from codedag.ir import CannotPlan, CostTable, Graph, Machine, Plan, Source, Strategy, Tradeoff
 from codedag.ir.cost_columns import CostColumns
+from codedag.plan.energy import joules_of, need_watts, saving
 from codedag.plan.feasible import why_not
 from codedag.plan.memory import fits, frugal, may_bind, within_memory
-from codedag.plan.pareto import pareto
+from codedag.plan.pareto import pareto, select
 from codedag.plan.problem import Problem
 from codedag.plan.search import Found, Progress, search
 from codedag.plan.solution import Solution, Timetable, bound_in_seconds
@@ -22,29 +25,34 @@ BUDGET_SECONDS = 2.0
 
 def make_plan(
     graph: Graph, costs: CostTable | CostColumns, machine: Machine, *, budget: float = BUDGET_SECONDS, seed: int = 0,
-    sources: Iterable[Source] = (),
+    sources: Iterable[Source] = (), joule: float = 0.0,
 ) -> Plan:  # fmt: skip
     """The plan for this graph on this machine; raises CannotPlan naming the culprit if there is none."""
-    return solve(Problem(graph, costs, machine), budget=budget, seed=seed, sources=sources).plan()
+    return solve(Problem(graph, costs, machine), budget=budget, seed=seed, sources=sources, joule=joule).plan()
 
 
 def solve(
     problem: Problem, *, budget: float = BUDGET_SECONDS, seed: int = 0, sources: Iterable[Source] = (),
-    progress: Progress | None = None, front: bool = False,
+    progress: Progress | None = None, front: bool = False, joule: float = 0.0,
 ) -> Solution:  # fmt: skip
-    """The chosen plan with its times, its bound, and what it is compared with."""
+    """The chosen plan with its times, its bound, and what it is compared with; a joule is worth so many seconds."""
+    if joule:
+        need_watts(problem)
     context, binding = Context(problem), may_bind(problem)
     found = search(context, budget, seed, progress, whole=binding)
     if found is None:
         confined = problem.confined()
         if confined is None:
             raise why_not(problem)
-        return solve(confined, budget=budget, seed=seed, sources=sources, progress=progress, front=front)
+        return solve(
+            confined, budget=budget, seed=seed, sources=sources, progress=progress, front=front, joule=joule
+        )  # fmt: skip
     if binding:
         found = within_memory(context, found, budget, seed)
     solution = _solution(context, found, list(sources), binding)
-    if front:
-        solution.front = _front(context, solution)
+    if front or joule:
+        _weigh(context, solution, joule, binding, front)
+    solution.joules = joules_of(solution.table)
     return solution
 
 
@@ -66,16 +74,35 @@ def _solution(context: Context, found: Found, sources: list[Source], binding: bo
     )  # fmt: skip
 
 
-def _front(context: Context, solution: Solution) -> list[Tradeoff]:
-    """What no other plan beats in both time and the largest peak: the chosen plan, every strategy's, a frugal order."""
-    tables = [(solution.strategy, solution.table)]
-    for candidate in (*candidates(context), *frugal(context)):
-        tables.append((candidate.name, Timetable(context.problem, candidate)))
+def _weigh(context: Context, solution: Solution, joule: float, binding: bool, front: bool) -> None:
+    """Finds what no other plan beats in time, the largest peak and energy; takes the one of least seconds and worth.
+
+    Looked at are the chosen plan, every strategy's, frugal orders, and plans that save energy.
+    """
+    tables = {solution.strategy: solution.table}
+    for candidate in (*candidates(context), *frugal(context), *saving(context)):
+        tables.setdefault(candidate.name, Timetable(context.problem, candidate))
     found = [
-        Tradeoff(name=name, makespan_seconds=table.makespan, peak_nbytes=max(table.peaks, default=0))
-        for name, table in tables
+        Tradeoff(
+            name=name, makespan_seconds=table.makespan, peak_nbytes=max(table.peaks, default=0), joules=_energy(table)
+        )
+        for name, table in tables.items()
     ]
-    return pareto(found, lambda one: (one.makespan_seconds, one.peak_nbytes))
+    solution.front = pareto(found, _merits) if front else []
+    if joule:
+        fitting = [one for one in found if not binding or fits(tables[one.name])]
+        chosen = select(fitting, lambda one: one.makespan_seconds, lambda one: one.joules or 0.0, joule)
+        solution.strategy, solution.table = chosen.name, tables[chosen.name]
+
+
+def _energy(table: Timetable) -> float | UnsetType:
+    joules = joules_of(table)
+    return UNSET if joules is None else joules
+
+
+def _merits(one: Tradeoff) -> tuple[float, ...]:
+    merits = (one.makespan_seconds, float(one.peak_nbytes))
+    return (*merits, one.joules) if isinstance(one.joules, float) else merits
 
 
 def _plain(context: Context) -> list[Candidate]:

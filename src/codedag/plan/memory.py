@@ -44,10 +44,10 @@ def within_memory(context: Context, found: Found, budget: float, seed: int) -> F
     fast = sorted(candidates(context), key=lambda one: one.makespan)
     waiting = _Waiting(context, edges_of(problem))
     any(waiting.early(one) for one in [found.ends[0], *fast])  # the first that fits is the best of them
-    late = time.monotonic() + budget + PATIENCE_SECONDS
+    late = time.thread_time() + budget + PATIENCE_SECONDS
     for candidate in _candidates(context, waiting.edges, found.ends[0], fast):
         waiting.offer(candidate)
-        if time.monotonic() > late and waiting.best is not None:
+        if time.thread_time() > late and waiting.best is not None:
             found.truncated = True
             break
     if 1 < problem.n <= LARGEST_IMPROVED:
@@ -152,7 +152,7 @@ class _Waiting:
                 self.fit(FASTER * attempts, numbers)
             elif not self._moved(self.best, attempts, numbers, late):
                 return True
-            if time.monotonic() > late:
+            if time.thread_time() > late:
                 return True
         return False
 
@@ -179,7 +179,7 @@ class _Waiting:
                 candidate = Candidate(best.name, other[0].tobytes(), other[1].tobytes(), 0)
                 if self.offer(candidate):
                     place, order = other
-            if time.monotonic() > late:
+            if time.thread_time() > late:
                 return False
         return True
 

@@ -21,9 +21,10 @@ from codedag.plan.strategies import SMALL, Candidate, Context, candidates, cooke
 #: Steps of the simulator per second, times (PUs + 4); measured are 1.6 to 5 times that (bench/planner.py), so that a
 #: machine must be busy before the clock ends a search.
 STEPS_PER_SECOND = 180e6
-#: The steps of a budget take about half of it on an idle machine; the clock ends the search after so many budgets and
-#: so many seconds more, which short budgets need on a busy one.
+#: The steps of a budget take about half of it. The clock ends the search when this thread has run for so many budgets
+#: and so many seconds more, so that a busy machine gives the same plan, later; and at last when so many have gone by.
 LATE, LATER_SECONDS = 3.0, 1.0
+PATIENCE, PATIENCE_SECONDS = 10.0, 20.0
 #: The first annealing is this part of a second; each later one is as long as all before it.
 FIRST_STAGE_SECONDS = 1 / 64
 #: Above this size a step of annealing is too small a part of the plan to matter.
@@ -65,26 +66,28 @@ class Found:
 
 @dataclass(slots=True)
 class Clock:
-    """How many steps and until when: the clock only cuts the path short."""
+    """How many steps, and until when, in seconds that this thread runs and that go by: they only cut the path short."""
 
     steps: float
     deadline: float = 0.0
+    end: float = 0.0
 
     @classmethod
     def of(cls, problem: Problem, seconds: float, *, timed: bool = True) -> Clock:
-        """The clock of a budget for an instance, with a deadline for busy machines."""
-        deadline = latest(seconds) if timed else 0.0
-        return cls(seconds * steps_per_second(problem), deadline)
+        """The clock of a budget for an instance, with deadlines for slow and busy machines."""
+        steps = seconds * steps_per_second(problem)
+        end = time.monotonic() + PATIENCE * seconds + PATIENCE_SECONDS
+        return cls(steps, latest(seconds), end) if timed else cls(steps)
 
     @property
     def late(self) -> bool:
         """Whether the time is over."""
-        return self.deadline > 0 and time.monotonic() > self.deadline
+        return self.end > 0 and time.monotonic() > self.end
 
 
 def latest(budget: float) -> float:
-    """When the clock ends a search that begins now."""
-    return time.monotonic() + LATE * budget + LATER_SECONDS
+    """When the clock ends a search that begins now, in seconds that this thread has run."""
+    return time.thread_time() + LATE * budget + LATER_SECONDS
 
 
 def steps_per_second(problem: Problem) -> float:
@@ -206,6 +209,6 @@ def stages(
         found.ends.append(found.best)
         if progress is not None:
             progress(min(1.0, found.steps / clock.steps))
-        if late:
+        if late or clock.late:
             found.truncated = True
             return

@@ -215,7 +215,7 @@ static int anneal(Search *a, double total, double allowed, double hot, double co
     for (int64_t round = 0; a->work - start < allowed; round++) {
         if (round % 64 == 0) {
             temperature = t0 * exp(slope * (a->work - start) / total);
-            if (deadline > 0 && round % 256 == 0 && seconds_now() > deadline) return 1;
+            if (deadline > 0 && round % 256 == 0 && seconds_run() > deadline) return 1;
         }
         if (a->stale) find_critical(a);
         a->work += 1;

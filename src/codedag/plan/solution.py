@@ -64,6 +64,7 @@ class Solution:
     truncated: bool = False
     with_peaks: bool = True
     front: list[Tradeoff] = field(default_factory=list)
+    joules: float | None = None
 
     def plan(self) -> Plan:
         """The plan as one object."""
@@ -97,6 +98,7 @@ class Solution:
             "simulated": [pu.name for pu in machine.pus if pu.simulated],
             "segments": self._segments() if self.with_peaks else [],
             "front": self.front,
+            **({} if self.joules is None else {"joules": self.joules}),
         }
 
     def _segments(self) -> list[Segment]:

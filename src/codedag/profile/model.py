@@ -6,13 +6,14 @@ was measured is refused: what is true within the caches is not true beyond them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 from codedag.ir.verdict import No
 
+Key = TypeVar("Key")
 FARTHEST = 2.0  # times the largest that was measured, or a half of the smallest
 FEWEST = 3  # points of one regime
 LEAST_ERROR = 0.05  # no interval is narrower
@@ -78,6 +79,13 @@ class CostModel:
 
     def _line(self, nbytes: float) -> Line:
         return self._lines[0] if self.split is None or nbytes <= self.split else self._lines[1]
+
+
+def ranked(models: Mapping[Key, CostModel], nbytes: float, work: float) -> list[tuple[Key, Prediction]]:
+    """The candidates for a size with what their models predict, the fastest first; without those that cannot tell."""
+    told = [(key, model.at(nbytes, work)) for key, model in models.items()]
+    found = [(key, prediction) for key, prediction in told if not isinstance(prediction, No)]
+    return sorted(found, key=lambda one: one[1].seconds)
 
 
 def _around(seconds: float, error: float) -> Prediction:

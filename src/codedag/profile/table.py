@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
@@ -25,9 +25,9 @@ from codedag.profile.variants import FRESH, ORIGINAL, REUSED, Variant
 
 FEW = 5  # calls of which the middle one means something
 CLEARLY = 1.1  # times the seconds of a call measured alone
-HELD_UP = 1.5  # times the fastest call: what is beyond is the machine's, not the program's
-SLOWEST_BYTE = 1e-9  # seconds; a page of 4 KB that is new takes 0.5 to 1 us here
 LEAST_SECONDS = 5e-6  # below, what the recorder itself takes is not small
+LONG_SECONDS = 0.02  # some slices of the scheduler: every call of this length is held up as much as the whole run was
+OWN_CODE = "as traced: the program's own code between operations"
 NOT_REACHED = "it was not measured within the budget; run `codedag profile` again to go on"
 
 
@@ -43,11 +43,27 @@ class Tabulator:
     allowed: Collection[Equivalence] = (Equivalence.EXACT,)
     traced: CostTable | None = None
     calls: Mapping[int, Calls] = field(default_factory=dict)  # of the traced run, where all of an op were kept
+    held_up: float = 0.0  # the share of the traced run that it waited for a processor
+    recorder_seconds: float = 0.0  # what recording one operation took in it
+    usual: Mapping[int, float] = field(default_factory=dict)  # the middle call of a function by their mean
 
     def table(self) -> CostTable:
         """The cost table: every operation has a row for the program as written."""
         rows = [row for op in self.graph.ops if op.kind not in ("region", "source") for row in self._rows(op)]
-        return CostTable(pus=["cpu", *sorted(set(self.pus) - {"cpu"})], rows=rows)
+        return CostTable(pus=["cpu", *sorted(set(self.pus) - {"cpu"})], rows=[*rows, *self._own_code()])
+
+    def _own_code(self) -> Iterator[CostRow]:
+        """What the program's functions took themselves, without the operations in them and their recording."""
+        inside: Counter[int] = Counter()
+        for op in self.graph.ops:
+            inside[op.parent] += op.count
+        for op in self.graph.ops:
+            own = (op.self_seconds - inside[op.id] * self.recorder_seconds) * (1 - self.held_up)
+            own *= self.usual.get(op.id, 1.0)
+            if op.kind == "region" and own > 0:
+                yield CostRow(
+                    op=op.id, pu="cpu", variant=ORIGINAL, status="ok", seconds=own, source="traced", reason=OWN_CODE
+                )
 
     def _rows(self, op: Op) -> Iterator[CostRow]:
         sample = self.samples.of(op)
@@ -112,12 +128,11 @@ class Tabulator:
     def _traced(self, op: Op, reason: str) -> CostRow:
         """What the operation took in the traced run itself: the program as written needs no other proof."""
         old = self.traced.row(op.id, "cpu") if self.traced is not None else None
-        known = old is not None and old.source in (UNSET, "traced")
+        low, high = (old.low, old.high) if old is not None and old.source in (UNSET, "traced") else (None, None)
+        calls = self.calls.get(op.id) or Calls((low or 0.0) / op.count, *[op.self_seconds / op.count] * 2)
         return CostRow(
             op=op.id, pu="cpu", variant=ORIGINAL, status="ok", reason=reason, source="traced",
-            seconds=self.calls[op.id].middle * op.count if op.id in self.calls else op.self_seconds,
-            low=old.low if old is not None and known else None, high=old.high if old is not None and known else None,
-            scratch_nbytes=op.peak_nbytes,
+            seconds=calls.undisturbed(self.held_up) * op.count, low=low, high=high, scratch_nbytes=op.peak_nbytes,
         )  # fmt: skip
 
     def _alternative(self, op: Op, variant: Variant, cell: Cell) -> tuple[Variant, Alternative]:
@@ -157,10 +172,17 @@ class Tabulator:
         cell = None if calls is None or isinstance(sample, No) else self.contests[sample.key].cells.get(Variant("cpu"))
         if calls is None or cell is None or cell.status != "ok":
             return 0.0
-        alone = cell.batches.figures().median
-        there = min(calls.middle, calls.fastest * HELD_UP)
-        most = int(cell.facts.get("moved_nbytes", 0)) * SLOWEST_BYTE
-        return min(there - alone, most) if there > max(alone * CLEARLY, LEAST_SECONDS) else 0.0
+        alone, there = cell.batches.figures().median, calls.undisturbed(self.held_up)
+        return min(there - alone, self._from_memory(cell)) if there > max(alone * CLEARLY, LEAST_SECONDS) else 0.0
+
+    def _from_memory(self, cell: Cell) -> float:
+        """The most that the place of a call can cost: all bytes come from memory, and the result's pages are new."""
+        pu = self._with_peaks("cpu")
+        moved, made = (int(cell.facts.get(name, 0)) for name in ("moved_nbytes", "out_nbytes"))
+        if pu is None or not isinstance(pu.stream_bytes_per_second, float):
+            return 0.0
+        fresh = made / pu.fresh_bytes_per_second if isinstance(pu.fresh_bytes_per_second, float) else 0.0
+        return moved / pu.stream_bytes_per_second + fresh
 
     def _of_several_shapes(self, op: Op, best: Variant, row: CostRow) -> CostRow:
         """The row of an op that sums up calls of many shapes: as its mean size is predicted from those captured."""
@@ -187,10 +209,20 @@ class Tabulator:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What single calls of an op took in the traced run: the fastest, and the one in the middle."""
+    """What single calls of an op took in the traced run: the fastest, the one in the middle, and their mean."""
 
     fastest: float
     middle: float
+    mean: float
+
+    def undisturbed(self, held_up: float) -> float:
+        """What a call takes if it is let run, in a run that was held up for this share of its time.
+
+        Short calls are held up seldom and for long: the middle one was not. Long ones are all held up, as much as the
+        run was.
+        """
+        share = self.mean * (1 - held_up)
+        return share if self.fastest > LONG_SECONDS else min(self.middle, max(self.fastest, share))
 
 
 def calls_of(graph: Graph, events: Events) -> dict[int, Calls]:
@@ -205,9 +237,22 @@ def calls_of(graph: Graph, events: Events) -> dict[int, Calls]:
     for op in graph.ops:
         whole = len(kept[op.id]) == op.count >= FEW and "*" not in op.in_sig
         if whole and op.total_seconds <= op.self_seconds * 1.001:
-            middle = min(median(kept[op.id]), op.self_seconds / op.count)
-            found[op.id] = Calls(min(kept[op.id]), middle)
+            mean = op.self_seconds / op.count
+            found[op.id] = Calls(min(kept[op.id]), min(median(kept[op.id]), mean), mean)
     return found
+
+
+def usual_calls(graph: Graph, events: Events) -> dict[int, float]:
+    """How long the middle call of a function took by the mean of its calls, where every one was kept.
+
+    The first call of many functions loads and compiles things; it must not be counted as often as they are called.
+    """
+    kept: defaultdict[int, list[float]] = defaultdict(list)
+    for call in events.calls:
+        kept[call.op].append(call.end - call.start)
+    regions = [op for op in graph.ops if op.kind == "region" and len(kept[op.id]) == op.count >= FEW]
+    totals = {op.id: sum(kept[op.id]) for op in regions}
+    return {op: min(1.0, median(kept[op]) * len(kept[op]) / total) for op, total in totals.items() if total > 0}
 
 
 def _is_told(variant: Variant, cell: Cell) -> bool:

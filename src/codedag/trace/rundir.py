@@ -50,6 +50,7 @@ class Keeper:
         self.path = Path(directory).absolute() if directory is not None else _new_directory(target)
         self.notes: list[str] = []
         self.broken = ""
+        self.held_up = 0.0
         self._begun = False
         self._under = _root()
         self._info = RunInfo(
@@ -100,7 +101,7 @@ class Keeper:
         notes = [*self.notes, f"the run could not be written: {self.broken}"] if self.broken else self.notes
         done = replace(
             self._info, status=status, exit_code=exit_code, notes=notes, recorder_seconds=recorder_seconds,
-            versions=self._info.versions if isinstance(versions, Failed) else versions,
+            held_up=self.held_up, versions=self._info.versions if isinstance(versions, Failed) else versions,
         )  # fmt: skip
         self._save(done, "run.json")
 

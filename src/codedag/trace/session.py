@@ -19,6 +19,7 @@ from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
 from codedag.ir import Graph, data_dir
 from codedag.trace.gathered import Gathered
+from codedag.trace.held_up import Turns
 from codedag.trace.processes import Family
 from codedag.trace.recorder import Recorder
 from codedag.trace.rundir import Keeper
@@ -61,10 +62,12 @@ def trace(
     around.enter_context(importing(program))
     around.enter_context(_measuring(memory))
     family.start()
+    turns = Turns.so_far()
     ending = launch.run(target, lambda path, source: program.load(path, source, main=True))
     if getpid() != process:
         after(_forked, family, around)
         return Traced(ending, forked=True)
+    keeper.held_up = turns.held_up_since()
     if memory:
         keeper.notes.append("peak bytes were measured, which takes time: the times of this run are too long")
     if spool.failure:

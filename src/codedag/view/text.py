@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from heapq import nsmallest
 
-from codedag.ir import Graph, Move, Op, Plan, Report
+from codedag.ir import Events, Graph, Move, Op, Plan, Report
 from codedag.view.units import function_path
 
 WIDTH = 34
@@ -50,6 +50,13 @@ class Ranking:
 def floor(info: object) -> float:
     """The mean time per call below which operations of this run are not ranked, in seconds."""
     return RECORDER_FACTOR * float(getattr(info, "recorder_seconds", 0.0))
+
+
+def coverage(graph: Graph, events: Events) -> float | None:
+    """The share of the run's time on the clock that recorded calls account for; None with several threads."""
+    ops = graph.op_columns
+    outermost = sum(took for took, parent in zip(ops.total_seconds, ops.parent, strict=True) if parent < 0)
+    return min(1.0, outermost / events.seconds) if len(events.lanes) == 1 and events.seconds > 0 else None
 
 
 def ranking(graph: Graph, most: int, floor_seconds: float = 0.0) -> Ranking:

@@ -24,8 +24,9 @@ from codedag.plan.search import Clock, steps_per_second
 def no_clock(monkeypatch):
     """Budgets are counted in steps only, as on a machine that is not busy."""
     monkeypatch.setattr(Clock, "of", classmethod(lambda cls, problem, s, **_: cls(s * steps_per_second(problem), 0.0)))
+    still = type("Still", (), {"monotonic": staticmethod(float), "thread_time": staticmethod(float)})
     for module in (memory, search):
-        monkeypatch.setattr(module, "time", type("Still", (), {"monotonic": staticmethod(lambda: 0.0)}))
+        monkeypatch.setattr(module, "time", still)
     monkeypatch.setattr(exact, "available", lambda: False)
 
 

@@ -193,3 +193,17 @@ def test_small_graphs_are_searched_even_without_a_budget(number):
     """Lists alone gave 2 to 7 % more than the best here."""
     made = random_instance(number, 12)
     assert found(made, 0.0).best.makespan <= 1.001 * found(made, 0.1).best.makespan
+
+
+def test_a_search_that_waits_for_the_processor_is_not_cut_short(monkeypatch):
+    """Only what this thread has run counts, however late it is."""
+    monkeypatch.undo()  # the clock is what is tested
+    from codedag.plan import search as module
+
+    made, late = random_instance(3, 40), iter(range(10**9))
+    monkeypatch.setattr(module.time, "monotonic", lambda: float(next(late)) / 4)  # a quarter of a second each time
+    plans = [solve(Problem(*objects(made)), budget=0.1, seed=1) for _ in range(2)]
+    assert not any(plan.truncated for plan in plans)
+    monkeypatch.setattr(module, "LATE", 0.0)
+    monkeypatch.setattr(module, "LATER_SECONDS", 1e-9)
+    assert solve(Problem(*objects(made)), budget=0.1, seed=1).truncated

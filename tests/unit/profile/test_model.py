@@ -7,7 +7,7 @@ import random
 import pytest
 
 from codedag.ir import No
-from codedag.profile.model import CostModel, Point, fit
+from codedag.profile.model import CostModel, Point, fit, ranked
 
 
 def test_a_measured_size_gives_its_own_figure():
@@ -48,3 +48,15 @@ def test_what_is_far_from_all_that_was_measured_is_refused():
     assert isinstance(model.at(9e6, 4e6), No)
     assert "too far" in model.at(1e6, 0.4e6).reason
     assert model.at(8e6, 8e6).seconds == pytest.approx(8e-3, rel=0.01)
+
+
+def test_candidates_are_ranked_by_what_is_predicted_and_those_that_cannot_tell_are_left_out():
+    sizes = [2**k for k in range(10, 20)]
+    models = {
+        "steep": CostModel([Point(n, n, 1e-6 + n / 1e9) for n in sizes]),
+        "flat": CostModel([Point(n, n, 1e-4 + n / 1e11) for n in sizes]),
+        "small only": CostModel([Point(n, n, 1e-9) for n in sizes[:3]]),
+    }
+    order = lambda n: [name for name, _ in ranked(models, n, n)]  # noqa: E731
+    assert order(3000) == ["small only", "steep", "flat"]
+    assert order(400_000) == ["flat", "steep"]

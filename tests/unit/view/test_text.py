@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codedag.ir import Graph, Op, Proof, Report
+from codedag.ir import Events, Graph, Op, Proof, Report
+from codedag.ir.events import Lane
 from codedag.view import text
 
 
@@ -102,3 +103,11 @@ def test_the_gain_is_told_as_far_as_it_is_known(facts, line):
     first, second = text.report(Report(verdict=proof, **facts))
     assert line in first
     assert second.startswith("results within tolerance: 3 checked")
+
+
+@pytest.mark.parametrize(("seconds", "lanes", "share"), [(4.0, 1, 0.75), (2.0, 1, 1.0), (0.0, 1, None), (4.0, 2, None)])
+def test_how_much_of_the_time_was_recorded(seconds, lanes, share):
+    graph = Graph.build([_op(0, 2.0), _op(1, 1.0), _op(2, 0.5, parent=0)])
+    places = [Lane(process=1, thread=number) for number in range(lanes)]
+    events = Events(seconds=seconds, seen=3, least_seconds=0.0, lanes=places, calls=[])
+    assert text.coverage(graph, events) == share
