@@ -1,7 +1,8 @@
-"""A program whose arrays come and go keeps its memory under `codedag run`, and the run says so."""
+"""A program whose arrays come and go keeps its memory under `codedag run`."""
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
@@ -26,11 +27,6 @@ while time.monotonic() < end:
     before = faults()
     total = turn()
     if faults() - before < 1000:
-        time.sleep(0.5)
-        used = time.process_time() + 0.4
-        while time.process_time() < used:
-            turn()
-        time.sleep(2.5)
         print("quiet", total)
         sys.exit()
 print("pages come and go", total)
@@ -38,7 +34,9 @@ print("pages come and go", total)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there the system tells")
-def test_freed_memory_is_kept(tmp_path, plain, codedag):
+def test_freed_memory_is_kept(tmp_path, plain, codedag, monkeypatch):
+    for name in [each for each in os.environ if each.startswith(("MALLOC_", "GLIBC_TUNABLES"))]:
+        monkeypatch.delenv(name)
     (tmp_path / "s.py").write_text(PROGRAM)
     assert plain("s.py", "1").stdout == "pages come and go 435.0\n"
     done = codedag("run", "s.py", "300")

@@ -33,6 +33,7 @@ FIRST = 2  # turns that run ahead while it is not known how much memory they hol
 FEW = 16  # turns that are timed before that is decided
 PATIENT = 64  # turns after which nobody waits any more for what else may be found in its function
 ENOUGH, USED = 96, 0.75  # turns that have run ahead, and the share of them that must have been of use
+IN_VAIN = 200  # times in a row that there was nothing to run ahead, after which nobody asks any more
 MOST_NBYTES = 64_000_000  # that turns which have run ahead may hold together
 _NEVER = 1 << 60
 
@@ -69,6 +70,7 @@ class Loop:
         self.unused = "the loop ended before it came to most turns that had run ahead"
         self.ran = self.used = 0  # turns that have run ahead, and those of which the loop found the results
         self._closed = self._is_listed = False
+        self._in_vain = 0  # times since there was something that could run ahead
         self._whole: dict[types.CodeType, bool] = {}
         self._codes: dict[types.CodeType, tuple[types.CodeType, tuple[str, ...]]] = {}
 
@@ -101,9 +103,12 @@ class Loop:
         from codedag.autopilot.turns import ahead_of
         from codedag.migrate import _order
 
-        if not self.widen.is_here() or _order.current() is not None:
+        if _order.current() is not None:
             return None
-        waiting = ahead_of(over)
+        waiting = ahead_of(over) if self.widen.is_here() else None
+        self._in_vain = self._in_vain + 1 if waiting is None else 0
+        if self._in_vain >= IN_VAIN:
+            self.close()
         if waiting is None:
             return None
         if self.site not in self.file.loops_ahead:
