@@ -340,6 +340,12 @@ CASES: dict[str, tuple[Case, ...]] = {
     "skimage.color.rgb2hsv": (("bytes", colour()), ("float32", colour_floats("float32"))),
     "skimage.color.hsv2rgb": (("bytes", colour()), ("float32", colour_floats("float32"))),
     "scipy.ndimage.median_filter": MEDIAN,
+    "scipy.ndimage.rank_filter": _options(("uint8", {"rank": 3, "size": 5}), ("float64", {"rank": -2, "size": 3})),
+    "scipy.ndimage.percentile_filter": _options(
+        ("uint8", {"percentile": 20, "size": 5}),
+        ("float32", {"percentile": 75, "size": 3}),
+        ("float64", {"percentile": 50, "size": 5}),
+    ),
     "scipy.ndimage.minimum_filter": EXTREME,
     "scipy.ndimage.maximum_filter": EXTREME,
     "scipy.ndimage.grey_erosion": EXTREME,

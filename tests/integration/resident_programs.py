@@ -237,12 +237,13 @@ def wrong():
     return {"same": same, "stats": stats, "verdict": verdict}
 
 
-def in_workers():
+def in_workers(start="fork"):
     """Whether worker processes hand on plain arrays, and what they counted."""
     data = Photos()
     expected = [data[number] for number in range(12)]
     with codedag.apply(plan(), demote=False, mode="off") as migrator:
-        found = [item for batch in DataLoader(data, batch_size=3, num_workers=2) for item in batch]
+        loader = DataLoader(data, batch_size=3, num_workers=2, multiprocessing_context=start)
+        found = [item for batch in loader for item in batch]
         stats = migrator.get_stats()
     plain = all(type(one) is torch.Tensor and one.device.type == "cpu" for one in found)
     same = all(np.array_equal(a, b.numpy()) for a, b in zip(expected, found, strict=True))
@@ -285,7 +286,9 @@ def in_threads():
     return {"same": not wrong_ones}
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:] == ["spawn"]:
+    sys.stdout.write(json.dumps(in_workers("spawn")) + "\n")
+elif __name__ == "__main__":
     answer = outcomes(FUNCTIONS, more=(*OTHERS, *PILLOW), mode="off")
     answer["checked portrait"] = outcomes([portrait], more=PILLOW, mode="shadow")["portrait"]
     answer["sampled"] = outcomes([straight])["straight"]

@@ -142,6 +142,7 @@ def test_an_earlier_run_is_compared_where_it_ran(tmp_path):
     assert found["rounds"] == 2
     assert found["argv"] == ["program.py", "a b"]
     assert found["cwd"] == str(home)
+    assert "come before it" in _compare(tmp_path / "run", "--rounds", "2", cwd=tmp_path, code=2).stderr
     (home / "program.py").unlink()
     home.rmdir()
     assert "no directory" in _compare(tmp_path / "run", cwd=tmp_path, code=2).stderr

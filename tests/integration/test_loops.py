@@ -69,3 +69,37 @@ def test_loops_of_many_kinds(plain, codedag, tmp_path, name):
     assert report.verdict.identical
     if ahead is not None:
         assert any(change.kind == "widen" for change in report.changes) is ahead, report
+
+
+LATER = """
+import hashlib, sys
+from pathlib import Path
+import cv2
+import numpy as np
+
+class Pictures:
+    def __init__(self, paths): self.paths = paths
+    def __len__(self): return len(self.paths)
+    def __getitem__(self, i):
+        image = self.paths[i]
+        image = image / 255.0
+        return (image - 0.5) * 2.0
+
+found = [cv2.resize(cv2.imread(str(path)), (64, 64)) for path in sorted(Path(sys.argv[1]).iterdir()) * 3]
+digest = hashlib.sha256()
+pictures = Pictures(found)
+for number in range(len(pictures)):
+    digest.update(pictures[number].tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_what_runs_after_a_loop_that_ran_ahead_is_observed_all_the_same(plain, codedag, tmp_path):
+    script, data = tmp_path / "script.py", tmp_path / "data"
+    script.write_text(LATER)
+    (tmp_path / "sitecustomize.py").write_text(ALWAYS_FASTER)
+    make_pictures(data)
+    got = codedag("run", "-o", tmp_path / "run", script, data, env=before(tmp_path))
+    assert (got.returncode, got.stdout) == (0, plain(script, data).stdout), got.stderr
+    changes = load(tmp_path / "run").report.changes
+    assert {"widen", "fuse"} <= {change.kind for change in changes}, changes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import os
 import subprocess
 import sys
 import textwrap
@@ -33,6 +34,7 @@ def test_functions_are_seen_though_a_notebook_compiles_each_statement_alone(monk
 
 
 SESSION = """
+from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance()
 def cell(text):
@@ -57,12 +59,33 @@ assert cell("%%codedag\\ndef g(a):\\n    return a * 2\\ng(x).sum()").result == 2
 assert cell("g(x).sum()").result == 200.0
 assert isinstance(cell("%%codedag\\nthis is (not Python").error_in_exec, SyntaxError)
 assert cell("%%codedag\\n# nothing").success
+for line in ("1x", "a b", "--most many"):
+    wrong = cell(f"%%codedag {line}\\nran = True")
+    assert type(wrong.error_in_exec).__name__ == "UsageError", line
+assert "ran" not in shell.user_ns
+assert cell("%%codedag kept\\nf(x)").success
+import codedag.profile.run
+from codedag.devices.inventory import inventory
+codedag.profile.run.inventory = lambda families, told: inventory(["cpu"], told=told)  # others take long to look for
+plan = codedag.optimise(shell.user_ns["kept"], budget=0)
+assert "numpy.sqrt" in [one.name for one in plan.placement]
+cell("class Items:\\n    def __getitem__(self, i):\\n        return np.sin(np.full(9, i))")
+cell("from dataclasses import dataclass\\n@dataclass\\nclass Pair:\\n    a: int")
+cell("%%codedag items\\nx = Items()[Pair(2).a]")
+items = shell.user_ns["items"]
+assert {op.name for op in items.graph.ops} >= {"numpy.full", "numpy.sin"}, list(items.graph.ops)
+assert not [note for note in items.notes if "Pair" in note], items.notes
+assert items._live.samples is not None  # so that codedag.optimise(items) has something to measure with
+wrong = cell("%%codedag a --epochs 3\\nx = 1")
+assert isinstance(wrong.error_in_exec, UsageError), repr(wrong.error_in_exec)
+assert "%%codedag [--most N] [NAME]" in str(wrong.error_in_exec)
 """
 
 
 def test_the_magic_runs_a_cell_and_shows_its_operations(tmp_path):
     pytest.importorskip("IPython")
     (tmp_path / "session.py").write_text(textwrap.dedent(SESSION))
-    done = subprocess.run([sys.executable, "session.py"], cwd=tmp_path, capture_output=True, text=True)
+    environment = {**os.environ, "IPYTHONDIR": str(tmp_path / "ipython")}  # its history is nobody else's
+    done = subprocess.run([sys.executable, "session.py"], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "numpy.sqrt" in done.stdout

@@ -76,13 +76,13 @@ def between(epoch):
     ],
     ids=["plain", "files change", "values change", "other sizes", "files vanish", "values are kept"],
 )  # fmt: skip
-def test_the_output_is_that_of_the_plain_program(plain, codedag, tmp_path, body, remembers):
+def test_the_output_is_that_of_the_plain_program(plain, codedag, tmp_path, faster, body, remembers):
     script = tmp_path / "script.py"
     script.write_text(HEAD + body + LOOP)
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     expected = plain(script, tmp_path / "a")
-    got = codedag("run", "-o", tmp_path / "run", script, tmp_path / "b")
+    got = codedag("run", "-o", tmp_path / "run", script, tmp_path / "b", env=faster)
     assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout)
     run = load(tmp_path / "run")
     assert run.report.verdict.identical

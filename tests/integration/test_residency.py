@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,14 +19,18 @@ CALLS = ("cv2.resize", "cv2.flip", "cv2.cvtColor", "cv2.copyMakeBorder")
 PICTURE, PREPARED = 60 * 80 * 3, 34 * 46 * 3
 
 
-@pytest.fixture(scope="module")
-def answer(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("resident")
-    command = [sys.executable, "-W", "ignore", str(HERE / "resident_programs.py")]
+def answered(folder: Path, *arguments: str) -> dict[str, Any]:
+    command = [sys.executable, "-W", "ignore", str(HERE / "resident_programs.py"), *arguments]
     environment = {**os.environ, "CODEDAG_HOME": str(folder / "home")}
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.fixture(scope="module")
+def answer(tmp_path_factory):
+    return answered(tmp_path_factory.mktemp("resident"))
 
 
 @pytest.mark.parametrize("name", ["straight", "nested"])
@@ -129,6 +134,15 @@ def test_nothing_on_a_device_leaves_a_worker(answer):
     assert found["plain"]
     assert [found["stats"][call]["fast"] for call in CALLS] == [12] * 4
     assert found["stats"]["cv2.flip"]["resident"] == 12
+
+
+@pytest.mark.long
+def test_spawned_workers_keep_values_on_the_device_too(tmp_path):
+    """Their first call finds the program loaded; those after it move once in and once out."""
+    found = answered(tmp_path, "spawn")
+    assert (found["same"], found["plain"]) == (True, True)
+    assert [found["stats"][call]["fast"] for call in CALLS] == [12] * 4
+    assert [found["stats"][call]["resident"] for call in CALLS] == [0, 10, 10, 10]
 
 
 def test_threads_never_see_a_value_that_is_not_theirs(answer):

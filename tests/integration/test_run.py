@@ -12,10 +12,10 @@ from codedag.ir import load
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 
 
-def test_numpy_program_is_changed_and_prints_the_same(plain, codedag, programs, tmp_path):
+def test_numpy_program_is_changed_and_prints_the_same(plain, codedag, programs, tmp_path, faster):
     script = programs / "numpy_loop.py"
     expected = plain(script, 200)
-    got = codedag("run", "-o", tmp_path / "run", script, 200)
+    got = codedag("run", "-o", tmp_path / "run", script, 200, env=faster)
     assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout)
     run = load(tmp_path / "run")
     assert [m.kind for m in run.plan.moves] == ["fuse"]
@@ -23,18 +23,18 @@ def test_numpy_program_is_changed_and_prints_the_same(plain, codedag, programs, 
     assert run.report.verdict.identical
     assert run.report.verdict.checked >= 8
     assert run.run.status == "ok"
-    five = [line for line in got.stderr.splitlines() if line.startswith("codedag: ")]
+    said = [line.removeprefix("codedag: ") for line in got.stderr.splitlines() if line.startswith("codedag: ")]
     starts = ("estimated gain", "results identical", "changed", "declined", "run directory", "next")
-    assert [line.removeprefix("codedag: ").startswith(start) for line, start in zip(five, starts, strict=True)] == [
-        True
-    ] * 6
+    lines = [line for line in said if not line.startswith("freed memory")]  # a longer run has time to see it
+    assert [line.startswith(start) for line, start in zip(lines, starts, strict=True)] == [True] * 6, got.stderr
 
 
-def test_a_saved_plan_is_replayed_from_the_start(plain, codedag, programs, tmp_path):
+def test_a_saved_plan_is_replayed_from_the_start(plain, codedag, programs, tmp_path, faster):
     script = programs / "numpy_loop.py"
-    codedag("run", "-o", tmp_path / "first", script, 200)
+    codedag("run", "-o", tmp_path / "first", script, 200, env=faster)
     expected = plain(script, 200)
-    got = codedag("run", "--plan", tmp_path / "first" / "plan.json", "-o", tmp_path / "second", script, 200)
+    plan = tmp_path / "first" / "plan.json"
+    got = codedag("run", "--plan", plan, "-o", tmp_path / "second", script, 200, env=faster)
     assert (got.returncode, got.stdout) == (0, expected.stdout)
     assert "changed: " in got.stderr
     again = load(tmp_path / "second")
@@ -42,10 +42,11 @@ def test_a_saved_plan_is_replayed_from_the_start(plain, codedag, programs, tmp_p
     assert len(again.report.changes) == 1
 
 
-def test_a_plan_for_another_version_of_the_script_is_declined(plain, codedag, programs, tmp_path):
+@pytest.mark.long
+def test_a_plan_for_another_version_of_the_script_is_declined(plain, codedag, programs, tmp_path, faster):
     script = tmp_path / "numpy_loop.py"
     script.write_text((programs / "numpy_loop.py").read_text())
-    codedag("run", "-o", tmp_path / "first", script, 200)
+    codedag("run", "-o", tmp_path / "first", script, 200, env=faster)
     script.write_text("# one line more\n" + script.read_text())
     expected = plain(script, 400)
     got = codedag("run", "--plan", tmp_path / "first" / "plan.json", script, 400)
@@ -71,6 +72,7 @@ def test_a_script_with_nothing_to_gain_gets_one_line(plain, codedag, tmp_path):
     assert len(lines) <= 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("compiler", ["numba", "numpy"])
 def test_without_a_compiler_the_results_stay_the_same(plain, codedag, programs, tmp_path, compiler):
     script = programs / "numpy_loop.py"
@@ -81,6 +83,7 @@ def test_without_a_compiler_the_results_stay_the_same(plain, codedag, programs, 
         assert "(c" not in change.what
 
 
+@pytest.mark.long
 def test_a_cache_that_cannot_be_written_is_no_obstacle(plain, codedag, programs, tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
@@ -131,12 +134,12 @@ print(digest.hexdigest())
 """
 
 
-def test_library_calls_are_substituted_through_the_registry(plain, codedag, tmp_path):
+def test_library_calls_are_substituted_through_the_registry(plain, codedag, tmp_path, faster):
     (tmp_path / "xray.py").write_text(NDIMAGE)
     expected = plain("xray.py")
-    got = codedag("run", "-o", "run", "xray.py")
+    got = codedag("run", "-o", "run", "xray.py", env=faster)
     assert (got.returncode, got.stdout) == (0, expected.stdout)
-    moves = load(tmp_path / "run").plan.moves
+    moves = [m for m in load(tmp_path / "run").plan.moves if m.kind != "widen"]  # its loop may run in threads as well
     assert {(m.kind, m.variant, *m.chain) for m in moves} == {
         ("substitute", "cv2", "scipy.ndimage.median_filter"),
         ("substitute", "cv2", "scipy.ndimage.maximum_filter"),
@@ -151,8 +154,8 @@ def test_a_library_that_the_program_does_not_use_is_not_loaded_for_it(plain, cod
     assert "cv2 is not used by this program" in got.stderr
 
 
-def test_a_plan_for_another_program_says_that_it_did_not_fit(codedag, programs, tmp_path):
-    codedag("run", "-o", tmp_path / "first", programs / "numpy_loop.py", 200)
+def test_a_plan_for_another_program_says_that_it_did_not_fit(codedag, programs, tmp_path, faster):
+    codedag("run", "-o", tmp_path / "first", programs / "numpy_loop.py", 200, env=faster)
     (tmp_path / "other.py").write_text("print('other')\n")
     got = codedag("run", "--plan", tmp_path / "first" / "plan.json", "other.py")
     assert (got.returncode, got.stdout) == (0, "other\n")

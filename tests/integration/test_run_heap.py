@@ -41,7 +41,7 @@ print("pages come and go", total)
 def test_freed_memory_is_kept(tmp_path, plain, codedag):
     (tmp_path / "s.py").write_text(PROGRAM)
     assert plain("s.py", "1").stdout == "pages come and go 435.0\n"
-    done = codedag("run", "s.py", "60")
+    done = codedag("run", "s.py", "300")
     assert done.stdout == "quiet 435.0\n"
     assert "freed memory is kept for the next arrays" in done.stderr
     assert codedag("run", "--observe-only", "s.py", "2").stdout == "pages come and go 435.0\n"

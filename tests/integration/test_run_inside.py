@@ -63,6 +63,11 @@ print(core.smooth is before, slowlib.prepare(np.ones(3)).tolist(), work(data).su
 """
 
 
+@pytest.fixture(autouse=True)
+def no_clock(faster, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", faster["PYTHONPATH"])
+
+
 @pytest.fixture
 def run(codedag, plain, tmp_path, tmp_path_factory):
     """run(factor): the program plain and under `codedag run`, with a substitute that multiplies by the factor."""

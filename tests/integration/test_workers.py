@@ -48,7 +48,7 @@ def _pairs(graph: Graph) -> set[tuple[str, str]]:
 
 CASES = [
     ("--workers", "2", "--method", "fork"),
-    ("--workers", "2", "--method", "spawn"),
+    pytest.param(("--workers", "2", "--method", "spawn"), marks=pytest.mark.long),
     pytest.param(("--workers", "4", "--method", "fork"), marks=pytest.mark.long),
     pytest.param(("--workers", "4", "--method", "spawn"), marks=pytest.mark.long),
     pytest.param(("--workers", "2", "--method", "forkserver"), marks=pytest.mark.long),

@@ -16,7 +16,7 @@ from typing import Any
 from codedag.backends.known import USER, Effect, Known, known_call, known_operator
 from codedag.instrument.ahead import Ahead
 from codedag.instrument.program import InstrumentedFile, Program, owner_of
-from codedag.instrument.sites import CALL, INPLACE, ITERATE, RETURN, SETITEM
+from codedag.instrument.sites import CALL, INPLACE, ITERATE, RECORD, RETURN, SETITEM
 from codedag.ir.verdict import No
 from codedag.migrate import _order
 from codedag.migrate._order import ALWAYS, ONCE, THEN, Check
@@ -84,14 +84,26 @@ class Cover:
                     continue
                 if ahead.cannot and ahead.gate < 0 and self.program.files[path].sites_of(owner):
                     return f"{owner}: {ahead.cannot}"
-                self._install(path, owner, self.answer if not ahead.cannot else self._refuse)
+                if not ahead.cannot and ahead.gate >= 0 and not ahead.twice and self._is_observed(path, owner):
+                    self._close(path, owner, ahead.gate)
+                else:
+                    self._install(path, owner, self.answer if not ahead.cannot else self._refuse)
         self._files = len(self.program.files)
         return ""
+
+    def _is_observed(self, path: str, owner: str) -> bool:
+        return any(site.mode == RECORD for site in self.program.files[path].sites_of(owner))
+
+    def _close(self, path: str, owner: str, gate: int) -> None:
+        """Makes only the first site of a function ask: nothing of it runs ahead, and it is observed all the same."""
+        site = self.program.files[path].sites[gate]
+        self.program.plan(path, owner, {gate: Check(site.kind, site, site.function, site.variant, self._wait)})
 
     def _install(self, path: str, owner: str, answer: Callable[..., int]) -> None:
         file = self.program.files[path]
         self.program.settle(path, owner)
-        checks = {s.info.index: Check(s.kind, s, s.function, s.variant, answer) for s in file.sites_of(owner)}
+        inner = {s: s.variant.inner if type(s.variant) is Check else s.variant for s in file.sites_of(owner)}
+        checks = {s.info.index: Check(s.kind, s, s.function, of, answer) for s, of in inner.items()}
         if checks:
             self.program.plan(path, owner, checks)
             self.program.install(path, [owner])
@@ -120,6 +132,13 @@ class Cover:
     def _refuse(self, check: Check, item: Any, *_: Any) -> int:
         info = check.site.info
         item.give_up(f"{info.owner} runs, which cannot run ahead ({self._of(info.file)[info.owner].cannot})")
+        return ONCE
+
+    def _wait(self, check: Check, item: Any, *_: Any) -> int:
+        """Gives an item up that comes to a function which is not prepared yet, and has it prepared."""
+        info = check.site.info
+        self.wanted.add((info.file, info.owner))
+        item.give_up(f"{info.owner} is not prepared yet", wants=True)
         return ONCE
 
     def answer(self, check: Check, item: Any, args: tuple[Any, ...], names: Any, holders: int) -> int:

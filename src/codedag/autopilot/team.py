@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from codedag.autopilot import workers
-from codedag.autopilot.capped import Capping
+from codedag.autopilot.capped import WORKER, Capping, workers_here
 from codedag.autopilot.shares import Refusal, WorkerReport, move_of, share_of
 from codedag.autopilot.workers import FIRST_WORD, Crew
 from codedag.backends.registry import known_sources
@@ -59,6 +59,8 @@ class Team:
         self.adopt()
         if self._may_change:
             attempt(self.capping.look)
+            if WORKER in sys.modules:  # those of a DataLoader may keep for each other what they read
+                attempt(self.pilot.memory.share)
 
     @property
     def _may_change(self) -> bool:
@@ -82,6 +84,7 @@ class Team:
             self._began_worker = self.crew.process
             self.pilot.widen.leave()
             attempt(self._share_memory)
+            self.pilot.memory.in_worker = self._may_change and workers_here() > 0
             self._capped = self._may_change and attempt(self.capping.begin_worker) is True
         attempt(self.crew.tell, self._fill, FIRST_WORD)  # so that the program knows of this process, however it ends
         self.pilot.tick()
@@ -176,7 +179,10 @@ class Team:
         self._take_back_what_disappoints()
         pilot.later(_load_registry)  # here, once, and not in every worker that plans
         have = self._adopted | {(a.kind, a.path, tuple(a.sites)) for a in pilot.applied}
-        moves = [move for move in self.crew.proven() if move.kind in SHARED and move.key not in have]
+        wanted = [move for move in self.crew.proven() if move.kind in SHARED]
+        # what workers keep for each other is proven by those that come later: each compares it first
+        wanted += self.crew.kept() if pilot.memory.common is not None else []
+        moves = [move for move in wanted if move.key not in have]
         settled = [function for function in self.crew.settled() if function not in pilot.watches]
         for path, file in list(pilot.program.files.items()):
             here = [move for move in moves if move.file == path and move.sha256 == file.sha256]

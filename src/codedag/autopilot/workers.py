@@ -147,6 +147,11 @@ class Crew:
         """The changes that another process recommends and none has found wrong, or mostly found slow."""
         return [each[0].move for each in self.by_change().values() if _recommended(each)]
 
+    def kept(self) -> list[Proven]:
+        """The prefixes that other processes keep, and none has taken back."""
+        every = [each for each in self.by_change().values() if each[0].move.kind == "remember"]
+        return [each[0].move for each in every if all(share.active for share in each)]
+
     def settled(self) -> set[tuple[str, str]]:
         """The functions of which another process has learned all there is."""
         return {(file, owner) for report in self.reports for file, owner in report.settled}

@@ -122,6 +122,7 @@ static PyMethodDef methods[] = {
     {"clusters", pixels_clusters, METH_VARARGS, "Clusters of pixels that are near in colour and place."},
     {"round", pixels_round, METH_VARARGS, "Floats times a number as bytes."},
     {"convolve", pixels_convolve, METH_VARARGS, "Convolves an image with a window."},
+    {"ranks", pixels_ranks, METH_VARARGS, "The element of a rank in a window around each place."},
     {"bank", pixels_bank, METH_VARARGS, "A bank of filters over a spectrogram, summed up in parts."},
     {NULL, NULL, 0, NULL},
 };

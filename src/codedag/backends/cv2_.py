@@ -14,6 +14,7 @@ import numpy as np
 
 from codedag.backends import cv2_calls
 from codedag.backends.carriers import CODES, ORDER_CODES, carried, median_carrier, order_carrier
+from codedag.backends.ranks import ranked, too_many
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.backends.windows import (
     Array,
@@ -23,9 +24,9 @@ from codedag.backends.windows import (
     fits,
     kernel_of,
     orderly,
+    placed,
     plain_array,
     plane,
-    whole_numbers,
     window,
 )
 from codedag.ir.verdict import Verdict
@@ -70,7 +71,10 @@ def median_filter(
 
     place = _place(input.ndim, size, footprint, origin, axes)
     side, (rows, columns) = place.shape[0], input.shape[:2]
-    image = carried(input, median_carrier(input, side, _fill(mode, cval)))
+    carrier = median_carrier(input, side, _fill(mode, cval))
+    if not carrier:
+        return ranked(input, place, side * side // 2, mode, cval)
+    image = carried(input, carrier)
     filtered = cv2.medianBlur(_with_margin(image, place, mode, cval), side)
     result, target = _result(input)
     return _into(result, target, _cut(filtered, side // 2, side // 2, rows, columns))
@@ -97,7 +101,8 @@ def _median_carrier(call: Any) -> str:
     place = _place_of(call)
     if place is not None and median_carrier(call.input, place.shape[0], _fill(call.mode, call.cval)):
         return ""
-    return f"cv2 has no such median of the {call.input.dtype.name} values given"
+    own = call.input.dtype.char in ORDER_CODES and not too_many(call.input, place)
+    return "" if own else f"cv2 has no such median of the {call.input.dtype.name} values given"
 
 
 @median_filter.calls
@@ -325,22 +330,13 @@ def _with_margin(image: Array, place: Window, mode: str, cval: float) -> Array:
 
 
 def _place(ndim: int, size: Any, footprint: Any, origin: Any, axes: Any, *, mirrored: bool = False) -> Window:
-    place = _place_or_none(ndim, size, footprint, origin, axes, mirrored)
+    place = placed(ndim, size, footprint, origin, axes, mirrored)
     assert place is not None, "the guard declines such a call"
     return place
 
 
-def _place_or_none(ndim: int, size: Any, footprint: Any, origin: Any, axes: Any, mirrored: bool) -> Window | None:
-    count = ndim if axes is None else len(axes)
-    if footprint is None:
-        shape = whole_numbers(size, count)
-        return None if shape is None else window(shape, origin, mirrored)
-    kernel = kernel_of(footprint, count)
-    return None if kernel is None else window(footprint.shape, origin, mirrored, kernel)
-
-
 def _place_of(call: Any, mirrored: bool = False) -> Window | None:
-    return _place_or_none(call.input.ndim, call.size, call.footprint, call.origin, call.axes, mirrored)
+    return placed(call.input.ndim, call.size, call.footprint, call.origin, call.axes, mirrored)
 
 
 def _structure(structure: Any, origin: Any, mirrored: bool) -> Window:

@@ -28,7 +28,7 @@ def correlated(values: Array, weights: tuple[float, ...], axis: int, mode: str, 
     result = np.empty(source.shape, source.dtype)
     table, symmetric = _table(weights)
     before = len(weights) // 2
-    places = _places(source.shape[axis], before, len(weights) - before - 1, mode)
+    places = border_places(source.shape[axis], before, len(weights) - before - 1, mode)
     shape = source.shape
     outer, inner = int(np.prod(shape[:axis], dtype=int)), int(np.prod(shape[axis + 1 :], dtype=int))
     sizes = (outer, shape[axis], inner)
@@ -48,7 +48,7 @@ def _table(weights: tuple[float, ...]) -> tuple[Array, int]:
 
 
 @functools.lru_cache(maxsize=256)
-def _places(size: int, before: int, after: int, mode: str) -> Array:
+def border_places(size: int, before: int, after: int, mode: str) -> Array:
     """For each place from `before` the first to `after` the last element: which one stands there, -1 for cval."""
     numbers = np.arange(size, dtype=np.int32)
     if mode in ("constant", "grid-constant"):
@@ -78,7 +78,7 @@ def gradient(image: Array, mode: str, axis: int, middle: float) -> Array | None:
     """The differences along one axis, smoothed by 1, middle, 1 along the other; None if not all pixels are finite."""
     source = np.ascontiguousarray(image)
     result = np.empty(source.shape, source.dtype)
-    up, side = (_places(length, 1, 1, mode) for length in source.shape)
+    up, side = (border_places(length, 1, 1, mode) for length in source.shape)
     code, sizes = source.dtype.char, source.shape
     return result if _pixels.slope(source, result, code, *sizes, axis, middle, up, side, 0.0) else None
 
@@ -92,7 +92,7 @@ def half_gaussian(size: int, sigma: float, mode: str) -> tuple[Array, Array]:
     if not sigma > 1e-15:
         return np.empty(0), np.empty(0, np.int32)
     radius = int(4.0 * sigma + 0.5)
-    return np.array(gaussian_weights(sigma, 0, radius)[: radius + 1]), _places(size, radius, radius, mode)
+    return np.array(gaussian_weights(sigma, 0, radius)[: radius + 1]), border_places(size, radius, radius, mode)
 
 
 def filterable(values: Any, codes: str, least: int) -> str:

@@ -94,16 +94,24 @@ class Order:
         if not threads:
             return None
         known = self._known.setdefault((filters, bins, threads), {})
-        if frames in known:
-            return known[frames]
+        found = known.get(frames)
+        if found is None and frames not in known:
+            found = _between(known, frames)
+        if found is not None or frames in known:
+            return found
         with self._lock:
-            if frames not in known:
-                between = _between(known, frames)
-                affordable = len(known) < MOST and filters * bins * frames < WORK
-                if between is None and not affordable:
-                    return None
-                known[frames] = between if between is not None else self._asked(filters, bins, frames)
-        return known[frames]
+            return self._found(known, filters, bins, frames)
+
+    def _found(self, known: dict[int, Array | None], filters: int, bins: int, frames: int) -> Array | None:
+        """Asks for half and twice as many first: sounds are of many lengths, and those between need no question."""
+        for number in (frames // 2, 2 * frames, frames):
+            between = _between(known, frames)
+            if between is not None:
+                return between
+            new = number > 0 and number not in known and _between(known, number) is None
+            if new and len(known) < MOST and filters * bins * number < WORK:
+                known[number] = self._asked(filters, bins, number)
+        return known.get(frames, _between(known, frames))
 
     def _asked(self, filters: int, bins: int, frames: int) -> Array | None:
         ends = self._ends(filters, bins, frames)

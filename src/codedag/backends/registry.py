@@ -215,7 +215,10 @@ def substitutes(
     pu: str = "cpu",
     stays: bool = False,
 ) -> Decorator:
-    """A decorator that registers a function, written with the source's own signature, as its substitute."""
+    """A decorator that registers a function, written with the source's own signature, as its substitute.
+
+    The unit `cpu` says that the thread that calls does the work, by whose own time it is compared with the original.
+    """
 
     def register(function: Callable[..., Any], /) -> Substitution:
         made = Substitution(

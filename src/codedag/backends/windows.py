@@ -139,6 +139,16 @@ def kernel_of(value: Any, ndim: int) -> Array | None:
     return kernel if kernel.any() else None
 
 
+def placed(ndim: int, size: Any, footprint: Any, origin: Any, axes: Any, mirrored: bool = False) -> Window | None:
+    """The window of a filter with a size or a footprint, or None where scipy would refuse or ignore it."""
+    count = ndim if axes is None else len(axes)
+    if footprint is None:
+        shape = whole_numbers(size, count)
+        return None if shape is None else window(shape, origin, mirrored)
+    kernel = kernel_of(footprint, count)
+    return None if kernel is None else window(footprint.shape, origin, mirrored, kernel)
+
+
 def fits(value: Array, place: Window | None, least: int, largest: int = LARGEST) -> str:
     """The reason why a window cannot be laid over an array, or an array below `least` cannot gain."""
     if place is None:

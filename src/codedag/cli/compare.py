@@ -77,7 +77,10 @@ def _subject(module: bool, arguments: tuple[str, ...], plan: str | None) -> Subj
     if plan is not None:
         load(plan, "plan")
     chosen = Path(plan).absolute() if plan else None
-    if len(arguments) == 1 and not module and (Path(arguments[0]) / "run.json").is_file():
+    if arguments and not module and (Path(arguments[0]) / "run.json").is_file():
+        if arguments[1:]:
+            words = join(arguments[1:])
+            raise click.UsageError(f"{words}: a RUN has its own arguments; options of `compare` come before it.")
         return _of_run(Path(arguments[0]), chosen)
     target = target_of(module, arguments)
     argv = (*(("-m",) if module else ()), target.name, *target.args)

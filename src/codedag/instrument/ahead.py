@@ -29,6 +29,7 @@ class Ahead:
     cannot: str = ""  # why it cannot, "" if it can
     implicit: bool = False  # it may run without a call: a property, an operator, a length
     gate: int = -1  # a site that is executed before anything else it does, if there is one
+    twice: bool = False  # there are two functions of this name: the gate is that of one of them
     # sites that may write into what the function alone holds -> the references to it if that is so
     own: dict[int, int] = field(default_factory=dict)
 
@@ -61,7 +62,9 @@ class _Reading:
                 self.walk(child, names)
 
     def _read(self, function: Any, owner: str) -> None:
+        known = owner in self.found
         ahead = self.found.setdefault(owner, Ahead(owner))
+        ahead.twice |= known
         ahead.implicit |= _is_implicit(function)
         if hasattr(function, "cd_left"):
             ahead.forbid("it is compiled by a library from its source")
@@ -126,8 +129,10 @@ class _Body:
         if not statements or self.ahead.gate >= 0:
             return self.ahead.gate
         first: Any = statements[0]
-        heads = first.items if isinstance(first, ast.With) else [getattr(first, "test", first)]
-        simple = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.If, ast.While, ast.With)
+        while isinstance(first, ast.Try):
+            first = first.body[0]
+        heads = first.items if isinstance(first, ast.With) else [getattr(first, "test", getattr(first, "iter", first))]
+        simple = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.If, ast.While, ast.With, ast.For)
         return _first_site(heads[0]) if isinstance(first, simple) or isinstance(self.function, ast.Lambda) else -1
 
 

@@ -385,10 +385,10 @@ static int is_compared(Lane *l) {
 }
 
 static PyObject *finish(Lane *l, Run *r, double started) {
+    r->spent += now() - started; /* up to here by the wall, as the steps before: reading the other clock may take a turn */
     double own = l->has_own_time && is_compared(l) ? own_time() : 0.0;
     if (PyErr_Occurred()) return NULL;
     r->own_time = own > 0.0;
-    r->spent += now() - started; /* up to here by the wall, as the steps before */
     started = now();
     PyObject *result = result_of(l, r);
     if (!result) return NULL;

@@ -58,7 +58,7 @@ class Disk:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - it lasts as long as this
             weakref.finalize(self, self._file.close)
-        at, left = self.nbytes, _bytes(dense)
+        at, left = self.nbytes, array_bytes(dense)
         while left.nbytes:
             left = left[os.pwrite(self._file.fileno(), left, at + dense.nbytes - left.nbytes) :]
         self.nbytes += dense.nbytes
@@ -67,10 +67,8 @@ class Disk:
     def read(self, stored: Stored) -> Any:
         """The array as it was when it was kept; OSError if the disk fails."""
         assert self._file is not None
-        numpy: Any = sys.modules["numpy"]
-        like = numpy.lib.stride_tricks.as_strided(numpy.empty(1, stored.dtype), stored.shape, stored.strides)
-        found = numpy.empty_like(like)  # lies in memory as the original does
-        left, at = _bytes(found), stored.at
+        found = like(stored)
+        left, at = array_bytes(found), stored.at
         while left.nbytes:
             count = os.preadv(self._file.fileno(), [left], at)
             if not count:
@@ -94,7 +92,14 @@ class Disk:
         return [f"{said}; {self.reason}" if self.reason else said]
 
 
-def _bytes(dense: Any) -> memoryview:
+def like(stored: Stored) -> Any:
+    """An array with the shape and dtype of one that was kept; it lies in memory as the original does."""
+    numpy: Any = sys.modules["numpy"]
+    shown = numpy.lib.stride_tricks.as_strided(numpy.empty(1, stored.dtype), stored.shape, stored.strides)
+    return numpy.empty_like(shown)
+
+
+def array_bytes(dense: Any) -> memoryview:
     """The bytes of an array without holes, in the order in which they lie in memory."""
     numpy: Any = sys.modules["numpy"]
     flat = dense.ravel("K").view(numpy.uint8)

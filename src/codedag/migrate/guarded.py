@@ -73,6 +73,7 @@ class Guarded:
         self._clock = clock_for(one.pu for one in substitutions)  # one for all, as they are compared with each other
         self.demote = demote and not self.mode.always  # what only watches need not be fast
         self.on_stop: Callable[[], None] | None = None
+        self.on_device: Callable[[], None] | None = None  # told once, of the first call that may go to one
         self._outside: dict[int, CodeType] = {}  # code that no entry of the plan means
         self._declines, self._spent = 0, 0.0  # calls that were declined since, and the seconds that this took
 
@@ -107,6 +108,10 @@ class Guarded:
             return self._decline(ELSEWHERE)
         if not self._moves:
             return self._decide(args, keywords, started)
+        if self.on_device is not None:
+            told, self.on_device = self.on_device, None
+            attempt(told)
+            started = self._clock()
         from codedag.backends.on_device import tally, using  # only here: it needs numpy
 
         before = tally.now()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codedag.migrate.common import Common, common
 from codedag.migrate.disk import Disk
 
 
@@ -12,6 +13,8 @@ class Memory:
         self.most_nbytes, self.nbytes = most_nbytes, 0
         self.disk = disk  # takes what memory does not
         self.paused = False  # nothing is kept and nothing recalled
+        self.common: Common | None = None  # what workers keep for each other
+        self.in_worker = False  # whether this process keeps there, and nothing for itself alone
 
     def takes(self, nbytes: int) -> bool:
         """Whether there is room for so much; then it is taken."""
@@ -21,6 +24,18 @@ class Memory:
             return False
         self.nbytes += nbytes
         return True
+
+    def share(self) -> None:
+        """Sets half of what is left aside for workers, once; the system gives it when they use it."""
+        if self.common is None:
+            most = budget() if self.most_nbytes is None else self.most_nbytes
+            self.common = common((most - self.nbytes) // 2)
+            if self.common is not None:
+                self.most_nbytes = most - (most - self.nbytes) // 2
+
+    def is_open(self) -> bool:
+        """Whether prefixes may be kept and recalled now."""
+        return not self.paused or (self.in_worker and self.common is not None)
 
 
 def budget() -> int:

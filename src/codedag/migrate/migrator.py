@@ -120,6 +120,7 @@ class Migrator:
             contexts=Contexts({wish.context: _unit(wish, wanted[wish.context]) for wish in group}),
             demote=self.demote and chosen[0].pu != loopback.PU,
         )
+        guarded.on_device = self.passages.first_call if self.passages.waits else None
         patch = Patch(source, guarded)
         patch.ready = partial(self._ready, patch, guarded)
         return patch

@@ -24,6 +24,7 @@ class Passages:
         self.migrator = migrator
         self.every: list[Passage] = []
         self.attaches = True  # whether code that is loaded already is given these chains
+        self.waits = False  # whether that is for the first call on a device: the program is not loaded yet
         self._attached: _Attached | None = None
 
     def names(self) -> set[str]:
@@ -55,7 +56,7 @@ class Passages:
     def attach(self) -> None:
         """Gives the program's functions that are loaded code with these chains; a running one at its next call."""
         names = self.names()
-        if not names or not self.attaches or self._attached is not None:
+        if not names or not self.attaches or self.waits or self._attached is not None:
             return
         main = getattr(sys.modules.get("__main__"), "__file__", None)
         program = Program([Path.cwd(), *([Path(main).resolve().parent] if main else [])])
@@ -63,8 +64,15 @@ class Passages:
         self._attached = _Attached(program, names)
         self._attached.attach()
 
+    def first_call(self) -> None:
+        """Does that now, in a process that came up with the plan before it had the program."""
+        if self.waits:
+            self.waits = False
+            self.attach()
+
     def give_back(self) -> None:
         """Gives every function the code that it had."""
+        self.waits = False
         if self._attached is not None:
             self._attached.give_back()
             self._attached = None

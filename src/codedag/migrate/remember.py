@@ -8,6 +8,7 @@ file comes again unchanged, the calls in between are skipped and the last one gi
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import threading
@@ -22,6 +23,7 @@ from codedag.backends.same import same
 from codedag.instrument.sites import CALL
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
+from codedag.migrate.common import Lying, can_keep
 from codedag.migrate.disk import Stored
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.memory import Memory
@@ -114,7 +116,7 @@ class Prefix:
         self._latest: list[tuple[Any, ...] | None] = [None] * len(links)  # a call that was as it must be, as it was
         self._seen: set[Any] = set()
         self._learned = 0
-        self._keeps = False
+        self._keeps = self._is_sure = False  # is sure: a copy of it cannot be told from the original
         self._run = _Run()
 
     def variants(self) -> dict[int, Callable[..., Any]]:
@@ -128,7 +130,7 @@ class Prefix:
         caller, inner = Caller(self.links[0].site.info), self._inner[0]
 
         def first(function: Any, /, *args: Any, **keywords: Any) -> Any:
-            asked = self.trial.active and not self.memory.paused
+            asked = self.trial.active and self.memory.is_open()
             key = attempt(self._key, function, args, keywords) if asked else None
             kept = self._usable(key) if type(key) is tuple else None
             if kept is not None:
@@ -216,7 +218,7 @@ class Prefix:
         if part is None or self.constant[number] not in (None, part):
             self.length = min(self.length, number)
             self._kept.clear()
-            self._learned = 0
+            self._learned, self._is_sure = 0, False
         self.constant[number] = part
 
     def _went(self, number: int, key: Any, value: Any) -> None:
@@ -235,16 +237,22 @@ class Prefix:
             self._keep(key, value)
 
     def _keep(self, key: Any, value: Any) -> None:
+        if self.memory.in_worker and self._is_sure:
+            self._keep_for_others(key, value)
+            return
         kept, nbytes = copied(value), size_of(value)
         if kept is None:
             self.trial.stop(f"a {type(value).__name__} cannot be kept")
             return
-        if not self._kept and not same(value, kept):
+        if not self._is_sure and not same(value, kept):
             self.trial.stop("a copy of it could be told from the original")
             return
-        if time.time_ns() - max(state[0] for state in key[3:]) < SETTLED_NS:
+        self._is_sure = True
+        if self.memory.in_worker:
+            self._keep_for_others(key, value)
+        elif _is_new(key):
             return
-        if self.memory.takes(nbytes):
+        elif self.memory.takes(nbytes):
             self._kept[key] = kept
         elif self.memory.disk is not None and (stored := self.memory.disk.keep(value)) is not None:
             self._kept[key] = stored
@@ -252,16 +260,50 @@ class Prefix:
     def _usable(self, key: Any) -> Any:
         """What was kept under a key, unless it lies on a disk that is not worth reading."""
         kept = self._kept.get(key)
+        if kept is None and self.memory.in_worker and self._learned > LEARN:
+            return self._kept_by_others(key)
         if type(kept) is Stored and self.memory.disk is not None and self.memory.disk.is_slow:
             return None
         return kept
 
     def _copy(self, recall: Recall) -> Any:
         """What was kept, as the program's own."""
+        if type(recall.kept) is Lying and self.memory.common is not None:
+            return self.memory.common.read(recall.kept)
         if type(recall.kept) is not Stored:
             return copied(recall.kept)
         assert self.memory.disk is not None
         return self.memory.disk.read(recall.kept)
+
+    def _keep_for_others(self, key: Any, value: Any) -> None:
+        if not can_keep(value):
+            self.trial.stop(f"a {type(value).__name__} cannot be kept for other processes")
+            return
+        name = self._common_name(key)
+        if self.memory.common is not None and name is not None and not _is_new(key):
+            self.memory.common.keep(name, value)
+
+    def _kept_by_others(self, key: Any) -> Any:
+        """What a worker has kept under a key, or None."""
+        name = self._common_name(key)
+        if self.memory.common is None or name is None:
+            return None
+        found = attempt(self.memory.common.find, name)
+        if found is None or isinstance(found, Failed):
+            return None
+        self._kept[key] = found
+        return found
+
+    def _common_name(self, key: Any) -> bytes | None:
+        """The same bytes in all workers for the same prefix and key; None if a function has no name."""
+        steps = [part[0] for part in self.constant[1 : self.length] if part is not None]
+        names = [function if type(function) is str else _dotted(function) for function in (key[0], *steps)]
+        if None in names or len(steps) != self.length - 1:
+            return None
+        info = self.links[0].site.info
+        others = [part[1:] for part in self.constant[1 : self.length]]
+        what = (info.file, [link.site.info.index for link in self.links[: self.length]], names, key[1:], others)
+        return hashlib.blake2b(repr(what).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
     def _lost(self, recall: Recall, space: dict[str, Any], why: Failed) -> Any:
         """The value made anew, since what was kept of it cannot be read."""
@@ -313,6 +355,19 @@ class Prefix:
         if type(recall.kept) is Stored and self.memory.disk is not None:
             self.memory.disk.timed(ended - between, between - started)
         return original
+
+
+def _is_new(key: Any) -> bool:
+    """Whether a file was changed so short ago that it may change again without a new time stamp."""
+    return bool(time.time_ns() - max(state[0] for state in key[3:]) < SETTLED_NS)
+
+
+def _dotted(function: Any) -> str | None:
+    """What a function is called in all processes; forked ones have what was loaded before at the same place."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if type(name) is not str:
+        return None
+    return f"{module}.{name}" if type(module) is str else f"{name} at {id(function)}"
 
 
 def _is(one: Any, other: Any) -> bool:

@@ -215,6 +215,7 @@ def _arrive(ticket: dict[str, Any]) -> None:
     _here.folder = Path(ticket["folder"])
     _here.numbers[id(migrator)] = ticket["number"]
     _here.inherited.add(id(migrator))
+    migrator.passages.waits = True
     migrator.apply()
 
 

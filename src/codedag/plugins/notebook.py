@@ -27,10 +27,11 @@ def load(shell: Any) -> None:
 
 def run_cell(shell: Any, line: str, cell: str) -> Any:
     """The value of the cell's last expression; the cell ran in the notebook's own names and was recorded."""
-    asked = _options().parse_args(shlex.split(line))
+    asked = _asked(line)
     source, has_value = _with_last(shell.transform_cell(cell))
     names = shell.user_ns
-    live = Live([Path.cwd()], body=False)  # beside what was typed, modules of the working directory are looked into
+    # beside what was typed, modules of the working directory are looked into
+    live = Live([Path.cwd()], body=False, samples=True)
     live.start()
     run = Run(live)
     try:
@@ -46,11 +47,26 @@ def run_cell(shell: Any, line: str, cell: str) -> Any:
     return names.pop(_LAST) if has_value else None
 
 
-def _options() -> argparse.ArgumentParser:
+def _asked(line: str) -> argparse.Namespace:
+    """What stands beside the magic; anything else is an error that ends the cell, not the notebook."""
     parser = argparse.ArgumentParser(prog="%%codedag", add_help=False, exit_on_error=False)
     parser.add_argument("name", nargs="?", default="")
     parser.add_argument("--most", type=int, default=10)
-    return parser
+    try:
+        asked, rest = parser.parse_known_args(shlex.split(line))
+    except (argparse.ArgumentError, ValueError) as error:
+        raise _usage(str(error)) from None
+    if rest or (asked.name and not asked.name.isidentifier()):
+        raise _usage(f"cannot make sense of {' '.join(rest) or asked.name!r}")
+    return asked
+
+
+def _usage(problem: str) -> Exception:
+    from IPython.core.error import UsageError
+
+    words = f"{problem}; it is %%codedag [--most N] [NAME], and NAME becomes the run of the cell"
+    error: Exception = UsageError(words)
+    return error
 
 
 def _with_last(source: str) -> tuple[str, bool]:

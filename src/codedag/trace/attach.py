@@ -167,8 +167,9 @@ def _functions_by_file() -> dict[str, Functions]:
 def _is_typed(function: types.FunctionType) -> bool:
     """Whether a function was typed into the main module, rather than made by a library such as dataclasses."""
     main = sys.modules.get("__main__")
-    name = function.__name__
-    generated = (name.startswith("__") and name.endswith("__")) or "__create_fn__" in function.__qualname__
+    name, code = function.__name__, function.__code__
+    special = name.startswith("__") and name.endswith("__")  # such as __getitem__; those that are made have no lines
+    generated = (special and not linecache.getlines(code.co_filename)) or "__create_fn__" in function.__qualname__
     return main is not None and function.__globals__ is main.__dict__ and not generated
 
 

@@ -411,13 +411,46 @@ static int find_in_mapping(Gatherer *g, PyObject *value, Leaves *out, int depth)
     return find_among(g, elements, values_of(value, elements, WIDEST), out, depth);
 }
 
-static int find_in_object(Gatherer *g, PyObject *value, Leaves *out, int depth) {
+typedef struct { PyObject **elements, *kind; int n, most; } Visited;
+
+static int visit_attribute(PyObject *element, void *visited) {
+    Visited *v = visited;
+    if (element != v->kind && v->n < v->most) { Py_INCREF(element); v->elements[v->n++] = element; }
+    return 0;
+}
+
+/* Whether the attributes of an object still lie beside it.  Asking for its dict would make one, and Python 3.11 reads
+   attributes several times slower from then on: a program that is only watched must not pay for that for ever. */
+static int has_no_dict_yet(PyObject *value) {
+#if PY_VERSION_HEX < 0x030C0000 && defined(Py_TPFLAGS_MANAGED_DICT)
+    PyTypeObject *type = Py_TYPE(value);
+    Py_ssize_t own = type->tp_basicsize - (Py_ssize_t)sizeof(PyObject) - (type->tp_weaklistoffset > 0 ? (Py_ssize_t)sizeof(PyObject *) : 0);
+    if (!(type->tp_flags & Py_TPFLAGS_MANAGED_DICT) || own || type->tp_itemsize || !type->tp_traverse) return 0;
+    return ((void **)value)[-4] != NULL; /* the values; NULL once there is a dict */
+#else
+    (void)value;
+    return 0;
+#endif
+}
+
+/* The first attributes of an object, as new references; -1 if it has none. */
+static int attributes_of(PyObject *value, PyObject **elements, int most) {
+    if (has_no_dict_yet(value)) {
+        Visited visited = {elements, (PyObject *)Py_TYPE(value), 0, most};
+        Py_TYPE(value)->tp_traverse(value, visit_attribute, &visited);
+        return visited.n;
+    }
     PyObject *attributes = PyObject_GenericGetDict(value, NULL);
-    if (!attributes) return refused(); /* it has slots only */
-    PyObject *elements[WIDEST_OBJECT];
-    int done = PyDict_Check(attributes) ? find_among(g, elements, values_of(attributes, elements, WIDEST_OBJECT), out, depth) : 0;
+    if (!attributes) return -1; /* it has slots only */
+    int n = PyDict_Check(attributes) ? values_of(attributes, elements, most) : 0;
     Py_DECREF(attributes);
-    return done;
+    return n;
+}
+
+static int find_in_object(Gatherer *g, PyObject *value, Leaves *out, int depth) {
+    PyObject *elements[WIDEST_OBJECT];
+    int n = attributes_of(value, elements, WIDEST_OBJECT);
+    return n < 0 ? refused() : find_among(g, elements, n, out, depth);
 }
 
 static int find_held(Gatherer *g, PyObject *element, Leaves *out, int depth) {
@@ -430,10 +463,9 @@ static int find_held(Gatherer *g, PyObject *element, Leaves *out, int depth) {
 
 /* The data that an object of a library holds, and below it (depth) what such objects in it hold. */
 int leaves_held(Gatherer *g, PyObject *value, Leaves *out, int depth) {
-    PyObject *attributes = PyObject_GenericGetDict(value, NULL), *elements[WIDEST_OBJECT];
-    if (!attributes) return refused();
-    int n = PyDict_Check(attributes) ? values_of(attributes, elements, WIDEST_OBJECT) : 0, done = 0;
-    Py_DECREF(attributes);
+    PyObject *elements[WIDEST_OBJECT];
+    int n = attributes_of(value, elements, WIDEST_OBJECT), done = 0;
+    if (n < 0) return refused();
     for (int i = 0; i < n; i++) {
         if (done == 0) done = find_held(g, elements[i], out, depth);
         Py_DECREF(elements[i]);

@@ -92,12 +92,25 @@ def test_numbers_of_frames_between_two_that_are_alike_are_not_asked_for(monkeypa
     asked = []
     monkeypatch.setattr(parts, "blas_threads", lambda: 2)
     order = parts.Order()
-    monkeypatch.setattr(
-        order, "_asked", lambda *sizes: asked.append(sizes[2]) or np.array([30 + (sizes[2] > 50), 65], np.int32)
-    )
-    for frames in (10, 40, 20, 90, 70, 60, 65, 30):
+
+    def answer(filters, bins, frames):
+        asked.append(frames)
+        return np.array([30 + (frames > 50), 65], np.int32) if frames > 5 else None
+
+    monkeypatch.setattr(order, "_asked", answer)
+    for frames in (20, 30, 12, 60, 100, 80, 45, 6):
         assert order.parts(20, 65, frames).tolist() == [30 + (frames > 50), 65]
-    assert asked == [10, 40, 90, 70, 60]
+    assert asked == [10, 40, 120, 60, 45, 3, 6]
+    assert order.parts(20, 65, 4) is None
+
+
+def test_no_more_than_some_sizes_are_asked_for(monkeypatch):
+    monkeypatch.setattr(parts, "blas_threads", lambda: 2)
+    order = parts.Order()
+    monkeypatch.setattr(order, "_asked", lambda *sizes: None)
+    for frames in range(1, 100):
+        assert order.parts(20, 65, frames) is None
+    assert len(order._known[20, 65, 2]) == parts.MOST
 
 
 def test_sums_that_are_not_finite_are_left_to_numpy():

@@ -151,3 +151,39 @@ def test_convolution_keeps_the_order_of_sums_for_windows_of_any_width(dtype):
     check("scipy.signal.convolve2d", odd, window)  # the original runs
     assert "smaller" in reason("scipy.signal.convolve2d", image, image)
     assert "whole numbers" in reason("scipy.signal.convolve2d", image.astype(int), window.astype(int))
+
+
+@pytest.mark.parametrize("code", ["?", "B", "b", "H", "h", "f", "d"])
+@pytest.mark.parametrize("mode", ["reflect", "mirror", "nearest", "constant", "wrap"])
+def test_ranks_of_every_dtype_and_border(code, mode):
+    image = (np.random.default_rng(1).random((70, 67)) * 100).astype(code)
+    cross = np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0], [0, 1, 1]])
+    options = {"mode": mode, "cval": 1}
+    check("scipy.ndimage.rank_filter", image, 3, size=(4, 3), **options)
+    check("scipy.ndimage.rank_filter", image, -3, size=5, origin=(1, -2), **options)
+    check("scipy.ndimage.rank_filter", image, 2, footprint=cross, **options)
+    check("scipy.ndimage.percentile_filter", image, 20, size=7, **options)
+    check("scipy.ndimage.percentile_filter", np.repeat(image[..., None], 3, 2), 50, size=(3, 3, 1), **options)
+    if code != "d":
+        check("scipy.ndimage.percentile_filter", image, 100, size=(5, 4), **options)
+        check("scipy.ndimage.rank_filter", image, 0, size=(5, 4), **options)
+
+
+def test_ranks_that_are_left_to_scipy():
+    image = np.random.default_rng(1).random((70, 67))
+    assert "beyond" in reason("scipy.ndimage.rank_filter", image, 9, size=3)
+    assert "gains nothing" in reason("scipy.ndimage.rank_filter", image, 0, size=3)
+    assert "too many" in reason("scipy.ndimage.rank_filter", image, 3, size=9)
+    assert "percentile" in reason("scipy.ndimage.percentile_filter", image, 101, size=3)
+    assert "output" in reason("scipy.ndimage.percentile_filter", image, 50, size=3, output=np.float32)
+    assert "too short" in reason("scipy.ndimage.rank_filter", np.ones((5000, 3)), 1, size=3)
+    assert "negative zero" in reason("scipy.ndimage.rank_filter", np.where(image > 0.5, -0.0, image), 3, size=3)
+
+
+def test_medians_of_doubles():
+    image = np.random.default_rng(1).random((70, 67))
+    for size in (3, 5, 7):
+        check("scipy.ndimage.median_filter", image, size=size)
+        check("scipy.ndimage.median_filter", image, size=size, mode="constant", cval=0.3)
+    check("scipy.ndimage.median_filter", image * 1e300, size=3)
+    check("scipy.ndimage.median_filter", image.astype(np.float32), size=7)

@@ -98,11 +98,14 @@ const asWritten = (pu, variant) => variant === "original" && (pu === "cpu" || pu
 const isSimulated = (pu) => ((DATA.machine || {}).pus || []).some((one) => one.name === pu && one.simulated);
 const puLabel = (pu) => isSimulated(pu) ? `${pu} (simulated)` : pu;
 
+// "numba:cpu" says all of "numba:cpu / operator.sub -> numba:cpu"
+const runsAs = (pu, variant) => variant.endsWith(`-> ${pu}`) ? puLabel(pu) : `${puLabel(pu)} / ${variant}`;
+
 // Colours of processing units and variants: as written is plain, the others in the order in which they are met.
 const SHADES = new Map();
 function shadeOf(pu, variant) {
   if (asWritten(pu, variant)) return "var(--plain)";
-  const key = `${pu}/${variant}`;
+  const key = runsAs(pu, variant);
   if (!SHADES.has(key)) SHADES.set(key, `var(--v${SHADES.size % 8 + 1})`);
   return SHADES.get(key);
 }

@@ -4,9 +4,15 @@
 const LOOK = { tree: 0, open: [], colour: "time", after: false, search: "", chosen: null, x: 0, y: 0, zoom: 0 };
 const HEATS = [[0.2, "var(--heat4)", "from 20 %"], [0.08, "var(--heat3)", "from 8 %"], [0.02, "var(--heat2)", "from 2 %"], [0.005, "var(--heat1)", "from 0.5 %"], [0, "var(--heat0)", "less"]];
 
+// What operations take after the plan, by the clock of the recorded run: what is as written takes what it took, and what
+// is not is faster by as much as was measured. Costs alone may be of a quieter hour.
 function plannedSeconds() {
   const found = new Map();
-  for (const [op, start, end] of (DATA.plan || {}).schedule || []) found.set(op, end - start);
+  for (const [op, start, end] of (DATA.plan || {}).schedule || []) {
+    const seen = BY_ID.get(op), placed = PLACED.get(op), base = costOf(op, "cpu", "original");
+    if (seen && placed && asWritten(placed.pu, placed.variant)) found.set(op, seen.own);
+    else found.set(op, seen && base && base.seconds > 0 ? (end - start) * seen.own / base.seconds : end - start);
+  }
   return found;
 }
 
@@ -128,7 +134,7 @@ function graphLegend() {
   if (LOOK.colour === "time") first = ["share of the time:", HEATS.slice().reverse().map(([, colour, words]) => el("span", null, el("i", { style: `background:${colour}` }), words))];
   else {
     const kinds = new Map([["as written", "var(--plain)"]]);
-    if (LOOK.after) for (const { pu, variant } of PLACED.values()) if (!asWritten(pu, variant)) kinds.set(`${puLabel(pu)} / ${variant}`, shadeOf(pu, variant));
+    if (LOOK.after) for (const { pu, variant } of PLACED.values()) if (!asWritten(pu, variant)) kinds.set(runsAs(pu, variant), shadeOf(pu, variant));
     first = ["runs as:", [...kinds].map(([words, colour]) => el("span", null, el("i", { style: `background:${colour}` }), words))];
   }
   const { links, boxes, notes } = shownNow(), drawn = new Set(links.map((link) => link.kind));
@@ -270,7 +276,7 @@ function costTable(op) {
   if (!rows) return el("p.soft", null, "No costs were measured for it.");
   const placed = PLACED.get(op.id);
   return [el("h3", null, "Measured costs"), table([{ name: "PU / variant" }, { name: "time", n: true }], rows.map((one) => row([
-    el("td", null, `${puLabel(one.pu)} / ${one.variant}`, placed && placed.pu === one.pu && placed.variant === one.variant ? el("span.chip.good", null, "planned") : null),
+    el("td", null, `${runsAs(one.pu, one.variant)} `, placed && placed.pu === one.pu && placed.variant === one.variant ? el("span.chip.good", null, "planned") : null),
     num(one.status === "ok" ? timeText(one.seconds) : one.status, one.status === "ok" ? interval(one) : one.reason)])))];
 }
 const interval = (one) => one.low === null || one.high === null ? "no interval" : `between ${timeText(one.low)} and ${timeText(one.high)}`;

@@ -16,9 +16,6 @@ function boundBy(op) {
   return rate(op) >= FASTEST / 2 ? "memory" : "compute";
 }
 
-// "numba:cpu" says all of "numba:cpu / operator.sub -> numba:cpu"
-const runsAs = (pu, variant) => variant.endsWith(`-> ${pu}`) ? puLabel(pu) : `${puLabel(pu)} / ${variant}`;
-
 const measuredInUse = (move) => move.gain_low !== undefined && move.gain_low !== null;
 
 function bestOf(op) {

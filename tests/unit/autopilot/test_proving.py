@@ -1,0 +1,200 @@
+"""Proofs that nobody waits for: what waits is done once the answer is there, in order, and hears of the end."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from codedag.autopilot.proving import ENDED, Proving, WhenProven
+from codedag.backends import apart
+from codedag.backends.registry import EXACT
+from codedag.ir.verdict import No, Yes
+
+
+class Substitution:
+    """Something with a name that a prover can be asked for."""
+
+    def __init__(self, name):
+        self.name = name
+        self.module = "codedag.backends.median_"
+
+
+class Prover:
+    """A prover that answers when the test says so."""
+
+    def __init__(self):
+        self.verdicts, self.asked, self.answers, self.rested = {}, [], set(), 0
+
+    def known(self, substitution):
+        return self.verdicts.get(substitution.name)
+
+    def begin(self, substitution):
+        self.asked.append(substitution.name)
+        return True
+
+    def has_answered(self):
+        return self.asked[-1] in self.answers
+
+    def answer(self, substitution, verdict):
+        self.verdicts[substitution.name] = verdict
+        self.answers.add(substitution.name)
+
+    def __call__(self, substitution):
+        return self.verdicts[substitution.name]
+
+    def rest(self):
+        self.rested += 1
+
+    def end(self):
+        pass
+
+    def forget(self):
+        self.asked.clear()
+
+
+@pytest.fixture
+def proving():
+    made = Proving(False, contextlib.nullcontext)
+    made._prover = Prover()
+    return made
+
+
+def test_what_waits_is_done_in_order_once_the_answers_are_there(proving):
+    one, other, done = Substitution("one"), Substitution("other"), []
+    for each in (one, other):
+        proving.soon(each, lambda each=each: done.append((each.name, proving(each))))
+    proving.look()
+    proving.look()
+    assert (proving._prover.asked, done) == (["one"], [])
+    proving.rest()
+    assert not proving._prover.rested  # it is at work
+    proving._prover.answer(one, Yes)
+    proving.look()
+    proving._prover.answer(other, No("it differs"))
+    proving.look()  # known meanwhile: nobody is asked
+    assert done == [("one", Yes), ("other", No("it differs"))]
+    assert proving._prover.asked == ["one"]
+    assert not proving.waits()
+    proving.rest()
+    assert proving._prover.rested == 1
+
+
+def test_what_waits_at_the_end_hears_that_there_will_be_no_proof(proving):
+    one, done = Substitution("one"), []
+    proving.soon(one, lambda: done.append(proving(one)))
+    proving.look()
+    proving.end()
+    assert not proving.waits()
+    for then in proving.left():
+        then()
+    assert done == [No(ENDED)]
+
+
+def test_a_process_that_was_forked_asks_again(proving):
+    one, done = Substitution("one"), []
+    proving.soon(one, lambda: done.append(proving(one)))
+    proving.look()
+    proving.forget()
+    proving.look()
+    assert proving._prover.asked == ["one"]
+    proving._prover.answer(one, Yes)
+    proving.look()
+    assert done == [Yes]
+
+
+def test_the_same_prover_can_be_asked_both_ways(codedag_home):
+    registry = pytest.importorskip("codedag.backends.registry")
+    pytest.importorskip("scipy")
+    pytest.importorskip("cv2")
+    names = ("scipy.ndimage.median_filter", "scipy.ndimage.minimum_filter")
+    median, least = (registry.find(name, "cpu")[0] for name in names)
+    prover = apart.Prover()
+    assert prover.begin(median)
+    assert not prover.begin(least)
+    assert prover(least) is Yes  # waits for the first one's answer too
+    assert prover.known(median) is Yes
+    assert prover.has_answered()
+    prover.close()
+    assert not prover.begin(median)
+
+
+class Pilot:
+    """As much of a pilot as changes that wait for a proof ask for."""
+
+    def __init__(self, prove):
+        self.prove, self.allow, self.applied, self.installed, self.wrapped = prove, (EXACT,), [], [], []
+        self.recalled, self.program = self, self
+
+    def is_beside(self):
+        return True
+
+    def apply_call(self, file, owner, call):
+        if self.prove(call.substitution):
+            self.applied.append(call.site)
+
+    def around(self, recall, file, owner):
+        self.wrapped.append(recall)
+
+    def install(self, path, owners):
+        self.installed.append((path, owners))
+
+
+class Call:
+    """A found call of a substitution that this program may use."""
+
+    site = 0
+
+    def __init__(self, name):
+        self.substitution = Substitution(name)
+        self.substitution.equivalence, self.substitution.needs, self.substitution.source = EXACT, "", name
+        self.substitution.available = lambda: Yes
+
+
+class File:
+    """A file with one site, whose results may be kept."""
+
+    path = "x.py"
+
+    def __init__(self, recall=None):
+        variant = recall.run if recall is not None else None
+        self.sites = [type("Site", (), {"variant": variant})()]
+
+
+class Recall:
+    """What keeps the results of a site."""
+
+    recalls = True
+
+    def run(self):
+        """Stands at the site."""
+
+
+@pytest.fixture
+def pilot(proving, monkeypatch):
+    monkeypatch.setattr(Substitution, "available", lambda self: Yes, raising=False)
+    monkeypatch.setattr("codedag.migrate.usable.Substitution", Substitution)
+    return Pilot(proving)
+
+
+def test_what_is_known_is_put_in_at_once_and_the_rest_when_it_is_proven(pilot):
+    made, recall = WhenProven(pilot), Recall()
+    known, later = Call("json.known"), Call("json.later")
+    pilot.prove._prover.answer(known.substitution, Yes)
+    made.apply(File(), "f", known, now=False)
+    assert (pilot.applied, pilot.prove.waits()) == ([0], False)
+    made.apply(File(recall), "f", later, now=False)
+    pilot.prove.look()
+    assert (pilot.applied, pilot.prove.waits()) == ([0], True)
+    pilot.prove._prover.answer(later.substitution, Yes)
+    pilot.prove.look()
+    assert (pilot.applied, pilot.installed, pilot.wrapped) == ([0, 0], [("x.py", ["f"])], [recall])
+
+
+def test_what_cannot_be_proven_leaves_the_function_as_it_is(pilot):
+    call = Call("json.later")
+    WhenProven(pilot).apply(File(), "f", call, now=False)
+    pilot.prove.look()
+    pilot.prove._prover.answer(call.substitution, No("it differs"))
+    pilot.prove.look()
+    assert (pilot.applied, pilot.installed, pilot.prove.waits()) == ([], [], False)
