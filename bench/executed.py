@@ -99,7 +99,7 @@ def predicted(run: Path) -> dict[str, Any]:
     from codedag.ir.costs import written_seconds
 
     found = load(run)
-    inside = {op.id for op in found.graph.ops if "main" in op.context.split("/")[:-1]}
+    inside = {op.id for op in found.graph.ops if "main" in op.context.split("/")[: None if op.kind == "region" else -1]}
     within = msgspec.structs.replace(found.costs, rows=[row for row in found.costs.rows if row.op in inside])
     seconds = sum(step.end - step.start for step in found.plan.schedule if step.op in inside)
     seconds += sum(copy.end - copy.start for copy in found.plan.transfers if copy.op in inside)
@@ -150,11 +150,15 @@ def main() -> None:
     options = parser.parse_args()
     os.environ.update(dict.fromkeys(SETTINGS, str(options.threads)))
     load = os.getloadavg()[0]
-    rows = [line(measured(programs()[name], options)) for name in options.programs.split(",")]
-    results = {one: summed_up(one, [row for row in rows if row["set"] == one]) for one in SETS}
-    results |= {"rows": rows, "load": [load, os.getloadavg()[0]], "threads": options.threads}
-    print(f"load average {load:.1f} before, {os.getloadavg()[0]:.1f} after, Python {platform.python_version()}")
+    rows: list[dict[str, Any]] = []
+    results: dict[str, Any] = {"rows": rows, "load": [load, load], "threads": options.threads}
     options.output.parent.mkdir(exist_ok=True)
+    for name in options.programs.split(","):
+        rows.append(line(measured(programs()[name], options)))
+        results["load"][1] = os.getloadavg()[0]
+        options.output.write_text(json.dumps(results, indent=1) + "\n")  # what is known, should this be ended
+    results |= {one: summed_up(one, [row for row in rows if row["set"] == one]) for one in SETS}
+    print(f"load average {load:.1f} before, {os.getloadavg()[0]:.1f} after, Python {platform.python_version()}")
     options.output.write_text(json.dumps(results, indent=1) + "\n")
 
 

@@ -54,9 +54,8 @@ def floor(info: object) -> float:
 
 def coverage(graph: Graph, events: Events) -> float | None:
     """The share of the run's time on the clock that recorded calls account for; None with several threads."""
-    ops = graph.op_columns
-    outermost = sum(took for took, parent in zip(ops.total_seconds, ops.parent, strict=True) if parent < 0)
-    return min(1.0, outermost / events.seconds) if len(events.lanes) == 1 and events.seconds > 0 else None
+    recorded = sum(graph.op_columns.self_seconds)  # what calls inside took is their own
+    return min(1.0, recorded / events.seconds) if len(events.lanes) == 1 and events.seconds > 0 else None
 
 
 def ranking(graph: Graph, most: int, floor_seconds: float = 0.0) -> Ranking:

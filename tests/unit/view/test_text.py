@@ -105,7 +105,7 @@ def test_the_gain_is_told_as_far_as_it_is_known(facts, line):
     assert second.startswith("results within tolerance: 3 checked")
 
 
-@pytest.mark.parametrize(("seconds", "lanes", "share"), [(4.0, 1, 0.75), (2.0, 1, 1.0), (0.0, 1, None), (4.0, 2, None)])
+@pytest.mark.parametrize(("seconds", "lanes", "share"), [(7.0, 1, 0.5), (2.0, 1, 1.0), (0.0, 1, None), (7.0, 2, None)])
 def test_how_much_of_the_time_was_recorded(seconds, lanes, share):
     graph = Graph.build([_op(0, 2.0), _op(1, 1.0), _op(2, 0.5, parent=0)])
     places = [Lane(process=1, thread=number) for number in range(lanes)]
