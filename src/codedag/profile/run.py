@@ -16,7 +16,7 @@ from codedag.profile.profiler import Contest, Profiler, Told
 from codedag.profile.roofline import SHORT_SECONDS
 from codedag.profile.sample import Sample, Samples
 from codedag.profile.store import Store
-from codedag.profile.table import Tabulator, calls_of, usual_calls
+from codedag.profile.table import Tabulator, calls_of
 from codedag.profile.variants import pus_of_registry
 
 ROOF = 1.05  # of the peaks, which are measured too
@@ -87,11 +87,8 @@ def _profiled(
     save(machine, run.path / "machine.json")
     traced = run.costs if run.has("costs") else None
     calls = calls_of(run.graph, run.events) if run.has("events") else {}
-    usual = usual_calls(run.graph, run.events) if run.has("events") else {}
-    held_up, recording = (run.run.held_up, run.run.recorder_seconds) if run.has("run") else (0.0, 0.0)
-    tabulator = Tabulator(
-        run.graph, samples, contests, machine, pus, settings.allowed, traced, calls, held_up, recording, usual
-    )  # fmt: skip
+    held_up = run.run.held_up if run.has("run") else 0.0
+    tabulator = Tabulator(run.graph, samples, contests, machine, pus, settings.allowed, traced, calls, held_up)
     costs = tabulator.table()
     save(costs, run.path / "costs.json")
     scratch = {row.op: row.scratch_nbytes for row in costs.rows if row.pu == "cpu"}

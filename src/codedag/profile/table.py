@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
@@ -27,7 +27,6 @@ FEW = 5  # calls of which the middle one means something
 CLEARLY = 1.1  # times the seconds of a call measured alone
 LEAST_SECONDS = 5e-6  # below, what the recorder itself takes is not small
 LONG_SECONDS = 0.02  # some slices of the scheduler: every call of this length is held up as much as the whole run was
-OWN_CODE = "as traced: the program's own code between operations"
 NOT_REACHED = "it was not measured within the budget; run `codedag profile` again to go on"
 
 
@@ -44,26 +43,11 @@ class Tabulator:
     traced: CostTable | None = None
     calls: Mapping[int, Calls] = field(default_factory=dict)  # of the traced run, where all of an op were kept
     held_up: float = 0.0  # the share of the traced run that it waited for a processor
-    recorder_seconds: float = 0.0  # what recording one operation took in it
-    usual: Mapping[int, float] = field(default_factory=dict)  # the middle call of a function by their mean
 
     def table(self) -> CostTable:
         """The cost table: every operation has a row for the program as written."""
         rows = [row for op in self.graph.ops if op.kind not in ("region", "source") for row in self._rows(op)]
-        return CostTable(pus=["cpu", *sorted(set(self.pus) - {"cpu"})], rows=[*rows, *self._own_code()])
-
-    def _own_code(self) -> Iterator[CostRow]:
-        """What the program's functions took themselves, without the operations in them and their recording."""
-        inside: Counter[int] = Counter()
-        for op in self.graph.ops:
-            inside[op.parent] += op.count
-        for op in self.graph.ops:
-            own = (op.self_seconds - inside[op.id] * self.recorder_seconds) * (1 - self.held_up)
-            own *= self.usual.get(op.id, 1.0)
-            if op.kind == "region" and own > 0:
-                yield CostRow(
-                    op=op.id, pu="cpu", variant=ORIGINAL, status="ok", seconds=own, source="traced", reason=OWN_CODE
-                )
+        return CostTable(pus=["cpu", *sorted(set(self.pus) - {"cpu"})], rows=rows)
 
     def _rows(self, op: Op) -> Iterator[CostRow]:
         sample = self.samples.of(op)
@@ -240,19 +224,6 @@ def calls_of(graph: Graph, events: Events) -> dict[int, Calls]:
             mean = op.self_seconds / op.count
             found[op.id] = Calls(min(kept[op.id]), min(median(kept[op.id]), mean), mean)
     return found
-
-
-def usual_calls(graph: Graph, events: Events) -> dict[int, float]:
-    """How long the middle call of a function took by the mean of its calls, where every one was kept.
-
-    The first call of many functions loads and compiles things; it must not be counted as often as they are called.
-    """
-    kept: defaultdict[int, list[float]] = defaultdict(list)
-    for call in events.calls:
-        kept[call.op].append(call.end - call.start)
-    regions = [op for op in graph.ops if op.kind == "region" and len(kept[op.id]) == op.count >= FEW]
-    totals = {op.id: sum(kept[op.id]) for op in regions}
-    return {op: min(1.0, median(kept[op]) * len(kept[op]) / total) for op, total in totals.items() if total > 0}
 
 
 def _is_told(variant: Variant, cell: Cell) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from codedag.ir import Graph, Machine, No, Op, Pu
+from codedag.ir import Graph, Machine, Op, Pu
 from codedag.ir.events import Event, Events, Lane
 from codedag.profile.figures import Batches
 from codedag.profile.profiler import Contest
 from codedag.profile.store import Cell
-from codedag.profile.table import LONG_SECONDS, OWN_CODE, Calls, Tabulator, calls_of, usual_calls
+from codedag.profile.table import LONG_SECONDS, Calls, Tabulator, calls_of
 from codedag.profile.variants import Variant
 
 
@@ -104,28 +104,3 @@ def test_what_a_call_pays_at_its_place_is_paid_by_every_variant():
     assert tabulated({0: Calls(9e-6, 10.5e-6, 11e-6)}) == pytest.approx([100e-6, 40e-6])  # no clear difference
     assert tabulated({0: Calls(4e-6, 4e-6, 4e-6)}, 1e-6, 1e-6) == pytest.approx([10e-6, 10e-6])  # the recorder's cost
     assert tabulated({0: Calls(30e-6, 34e-6, 34e-6)}, nbytes=50_000) == pytest.approx([150e-6, 90e-6])  # few bytes
-
-
-def test_what_functions_take_between_operations_is_a_row_without_the_recording_and_the_waiting():
-    region = Op(1, "a.f", "region", "a.py", 1, "f", 2, 0.010, 1.0, 0)
-    inner = [Op(n, "numpy.add", "call", "a.py", 2, "f/numpy.add", 100, 0.5, 0.5, 0, parent=1) for n in (2, 3)]
-
-    class Nothing:
-        def of(self, one):
-            return No("nothing was kept")
-
-    made = Tabulator(
-        Graph.build([region, *inner]), Nothing(), {}, Machine(pus=[]), [], held_up=0.25, recorder_seconds=10e-6,
-        usual={1: 0.5},
-    )  # fmt: skip
-    row = made.table().row(1, "cpu")
-    assert row.seconds == pytest.approx((0.010 - 200 * 10e-6) * 0.75 * 0.5)
-    assert (row.source, row.reason, row.variant) == ("traced", OWN_CODE, "original")
-
-
-def test_the_first_call_of_a_function_does_not_count_as_often_as_it_is_called():
-    took = [2.0, 0.01, 0.01, 0.01, 0.01]
-    region = Op(0, "a.f", "region", "a.py", 1, "f", 5, sum(took), sum(took), 0)
-    assert usual_calls(Graph.build([region]), events((0, took))) == {0: pytest.approx(0.05 / 2.04)}
-    assert usual_calls(Graph.build([region]), events((0, took[:4]))) == {}  # not all were kept
-    assert usual_calls(Graph.build([op(0, 5, sum(took))]), events((0, took))) == {}  # an operation
