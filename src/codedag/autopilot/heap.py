@@ -62,10 +62,13 @@ class Heap:
             self.came = rate if self.keep(nbytes) else 0.0
 
     def notes(self) -> list[str]:
-        """What to say about it at the end: nothing unless most of the pages stayed."""
-        if self.least is None or self.least > self.came / 2:
+        """What to say about it at the end: nothing if most of the pages came and went all the same."""
+        if not self.came or (self.least is not None and self.least > self.came / 2):
             return []
-        words = f"{self.came:,.0f} page faults in a second of the processor became {self.least:,.0f}"
+        words = f"{self.came:,.0f} page faults in a second of the processor"
+        words += (
+            f" became {self.least:,.0f}" if self.least is not None else ", and it ended before they were counted again"
+        )
         return [f"freed memory is kept for the next arrays: {words}"]
 
 

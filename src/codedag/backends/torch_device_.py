@@ -59,12 +59,12 @@ def _nearest(size: int, wanted: int, interpolation: int) -> tuple[Array]:
 
 
 def _blocks(image: Any, height: int, width: int) -> Any:
-    """The means of blocks of pixels; cv2 rounds those of four upwards, and others by a product of float32."""
+    """The means of blocks; cv2 rounds those of four pixels up (not of two channels), others as float32 products."""
     torch = sys.modules["torch"]
     rows, columns = image.shape[0] // height, image.shape[1] // width
     parts = image.to(torch.int64).reshape(height, rows, width, columns, *image.shape[2:])
     sums = parts.sum((1, 3))
-    if rows == columns == 2:
+    if rows == columns == 2 and (image.ndim == 2 or image.shape[2] != 2):
         return ((sums + 2) >> 2).to(torch.uint8)
     share = float(np.float32(1.0 / (rows * columns)))
     return (sums.to(torch.float32) * share).round().to(torch.uint8)

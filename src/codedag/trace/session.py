@@ -67,7 +67,8 @@ def trace(
     if getpid() != process:
         after(_forked, family, around)
         return Traced(ending, forked=True)
-    keeper.held_up = turns.held_up_since()
+    held_up = after(turns.held_up_since)  # it reads a file, which the program may have made impossible
+    keeper.held_up = 0.0 if held_up.__class__ is Failed else held_up  # type: ignore[assignment]
     if memory:
         keeper.notes.append("peak bytes were measured, which takes time: the times of this run are too long")
     if spool.failure:

@@ -89,3 +89,16 @@ def test_filters_finer_than_the_sound_are_declined(device):
     assert "finer" in verdict.reason
     assert made.accepts((), {"y": sound.astype(np.float64), "dtype": np.float32})
     assert prove(made, calls=120, seed=3200642).verdict
+
+
+@pytest.mark.parametrize("channels", [None, 1, 2, 3, 4])
+@pytest.mark.parametrize("block", [(2, 2), (2, 3), (4, 4)])
+def test_blocks_are_rounded_as_cv2_does_for_so_many_channels(channels, block, device):
+    resize = SUBSTITUTIONS["cv2.resize -> torch"]
+    shape = (20 * block[0], 9 * block[1]) + (() if channels is None else (channels,))
+    image = np.random.default_rng(3).integers(0, 256, shape, dtype=np.uint8)
+    call = (image, (9, 20), None, 0, 0, 3)
+    if resize.accepts(call, {}):
+        assert np.array_equal(resize.run(*call), resize.original()(*call))
+    else:
+        assert channels == 1
