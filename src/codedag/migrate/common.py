@@ -16,7 +16,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from codedag.migrate.disk import Stored, array_bytes, like
+from codedag.migrate.disk import Stored, array_bytes, read_at, write_at
 
 CHUNKS = 64
 LEAST_NBYTES = CHUNKS << 20  # of all chunks, below which it is not worth it
@@ -96,14 +96,14 @@ class Common:
 
     def _write(self, key: bytes, value: Any) -> bool:
         dense, at = value.copy("K"), self._base(self._chunk) + self._used
-        _write(self._file, array_bytes(dense), at)
+        write_at(self._file, array_bytes(dense), at)
         shape, strides = (_filled(each) for each in (dense.shape, dense.strides))
         flags = (dense.ndim, value.flags.owndata, value.flags.writeable)
         entry = _ENTRY.pack(key, at, dense.nbytes, dense.dtype.str.encode(), *flags, *shape, *strides)
-        _write(self._file, memoryview(entry), self._place(self._chunk, self._count))
+        write_at(self._file, memoryview(entry), self._place(self._chunk, self._count))
         self._used += dense.nbytes
         self._count += 1
-        _write(self._file, memoryview(struct.pack("<q", self._count)), 8 * self._chunk)
+        write_at(self._file, memoryview(struct.pack("<q", self._count)), 8 * self._chunk)
         return True
 
     # -- reading
@@ -122,17 +122,7 @@ class Common:
     def read(self, lying: Lying) -> Any:
         """The array as it was when it was kept; OSError if it cannot be read."""
         self.check()
-        found = like(lying)
-        left, at = array_bytes(found), lying.at
-        while left.nbytes:
-            count = os.preadv(self._file, [left], at)
-            if not count:
-                raise OSError("what workers keep ends early")
-            left, at = left[count:], at + count
-        found = found if lying.owns else found[...]
-        if not lying.writeable:
-            found.flags.writeable = False
-        return found
+        return read_at(self._file, lying)
 
     def nbytes(self) -> int:
         """The memory that it takes."""
@@ -176,12 +166,6 @@ def can_keep(value: Any) -> bool:
 
 def _filled(numbers: tuple[int, ...]) -> tuple[int, ...]:
     return (*numbers, *(0,) * (MOST_DIMENSIONS - len(numbers)))
-
-
-def _write(file: int, content: memoryview, at: int) -> None:
-    while content.nbytes:
-        count = os.pwrite(file, content, at)
-        content, at = content[count:], at + count
 
 
 def common(most_nbytes: int) -> Common | None:

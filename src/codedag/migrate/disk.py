@@ -58,26 +58,15 @@ class Disk:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - it lasts as long as this
             weakref.finalize(self, self._file.close)
-        at, left = self.nbytes, array_bytes(dense)
-        while left.nbytes:
-            left = left[os.pwrite(self._file.fileno(), left, at + dense.nbytes - left.nbytes) :]
+        at = self.nbytes
+        write_at(self._file.fileno(), array_bytes(dense), at)
         self.nbytes += dense.nbytes
         return Stored(at, dense.nbytes, dense.shape, dense.strides, dense.dtype, owns, writeable)
 
     def read(self, stored: Stored) -> Any:
         """The array as it was when it was kept; OSError if the disk fails."""
         assert self._file is not None
-        found = like(stored)
-        left, at = array_bytes(found), stored.at
-        while left.nbytes:
-            count = os.preadv(self._file.fileno(), [left], at)
-            if not count:
-                raise OSError("the file of kept values ends early")
-            left, at = left[count:], at + count
-        found = found if stored.owns else found[...]
-        if not stored.writeable:
-            found.flags.writeable = False
-        return found
+        return read_at(self._file.fileno(), stored)
 
     def timed(self, anew: float, read: float) -> None:
         """Takes in the seconds of one value, made anew and read; a disk that is not faster is not used any more."""
@@ -92,7 +81,29 @@ class Disk:
         return [f"{said}; {self.reason}" if self.reason else said]
 
 
-def like(stored: Stored) -> Any:
+def write_at(file: int, content: memoryview, at: int) -> None:
+    """Writes all of it to a place of a file."""
+    while content.nbytes:
+        count = os.pwrite(file, content, at)
+        content, at = content[count:], at + count
+
+
+def read_at(file: int, stored: Stored) -> Any:
+    """The array that lies in a file; OSError if it cannot be read."""
+    found = _like(stored)
+    left, at = array_bytes(found), stored.at
+    while left.nbytes:
+        count = os.preadv(file, [left], at)
+        if not count:
+            raise OSError("the file of kept values ends early")
+        left, at = left[count:], at + count
+    found = found if stored.owns else found[...]
+    if not stored.writeable:
+        found.flags.writeable = False
+    return found
+
+
+def _like(stored: Stored) -> Any:
     """An array with the shape and dtype of one that was kept; it lies in memory as the original does."""
     numpy: Any = sys.modules["numpy"]
     shown = numpy.lib.stride_tricks.as_strided(numpy.empty(1, stored.dtype), stored.shape, stored.strides)

@@ -135,7 +135,7 @@ def test_processes_read_what_others_have_written(seed):
 def test_a_process_that_ends_half_way_leaves_nothing_to_be_seen(monkeypatch, written):
     kept = Common(CHUNKS << 12)
     assert kept.keep(key(1), np.arange(10))
-    write, count = common._write, 0
+    write, count = common.write_at, 0
 
     def ends(*args) -> None:
         nonlocal count
@@ -145,7 +145,7 @@ def test_a_process_that_ends_half_way_leaves_nothing_to_be_seen(monkeypatch, wri
         write(*args)
 
     def work() -> None:
-        monkeypatch.setattr(common, "_write", ends)
+        monkeypatch.setattr(common, "write_at", ends)
         kept.keep(key(2), np.arange(20))
 
     assert os.waitpid(forked(work), 0)[1] != 0
