@@ -36,8 +36,9 @@ from codedag.view.html.page import write_page  # noqa: E402
 
 SIZES = (50, 2_000, 100_000)
 ROUNDS = 5
-LIVE_ROUNDS = 7
-LIVE_PROGRAM = [str(ROOT / "tests" / "programs" / "numpy_loop.py"), "600"]
+LIVE_ROUNDS = 8
+KINDS = ("cpu", "wall")
+LIVE_PROGRAM = [str(ROOT / "tests" / "programs" / "numpy_loop.py"), "4000"]
 
 
 def measured(folder: Path, count: int) -> dict[str, Any]:
@@ -113,15 +114,19 @@ def _traced(run: Path, followed: bool) -> dict[str, float]:
     return {**found, "served": follower.end(), "answers": follower.answers} if follower else found
 
 
+def _spread(ratios: list[float]) -> dict[str, float]:
+    found = {"median": statistics.median(ratios), "low": min(ratios), "high": max(ratios)}
+    return {name: round(value, 4) for name, value in found.items()}
+
+
 def live(folder: Path) -> dict[str, Any]:
     """What a live page costs the run that it shows."""
     rounds = []
     for number in range(LIVE_ROUNDS):
         order = (True, False) if number % 2 else (False, True)
         rounds.append({followed: _traced(folder / "live", followed) for followed in order})
-    ratios = [one[True]["cpu"] / one[False]["cpu"] for one in rounds]
     return {
-        "live_cpu_ratio": {"median": round(statistics.median(ratios), 4), "low": min(ratios), "high": max(ratios)},
+        **{f"live_{kind}_ratio": _spread([one[True][kind] / one[False][kind] for one in rounds]) for kind in KINDS},
         "live_run_cpu_seconds": statistics.median(one[True]["cpu"] for one in rounds),
         "live_server_cpu_seconds": statistics.median(one[True]["served"] for one in rounds),
         "live_server_share": round(statistics.median(one[True]["served"] / one[True]["wall"] for one in rounds), 4),
