@@ -37,6 +37,12 @@ def shown(batch):
 def rest():
     print(random.random(), np.random.rand(), torch.rand(1).item())
 
+GAIN = [1.0]
+BIAS = 0.0
+
+class CFG:
+    power = 1.0
+
 class Data(Dataset):
     def __init__(self, paths): self.paths, self.size, self.seen = paths, 40, []
     def __len__(self): return 4 * len(self.paths)
@@ -46,6 +52,7 @@ class Data(Dataset):
         if random.random() < 0.5:
             image = image[:, ::-1]
         image = image.astype(np.float32) / 255.0 * np.random.uniform(0.9, 1.1)
+        image = image * np.float32(GAIN[0] * CFG.power + BIAS)
         return torch.from_numpy(image.transpose(2, 0, 1).copy()), i
 """
 LOOP = """
@@ -64,6 +71,9 @@ STEPS = {
     "breaks": ("if epoch == 2 and number == 9: break", True),
     "sets": ("data.size = 40 + number % 3", False),
     "raises": ("if epoch == 3 and number == 5: raise ValueError(number)", True),
+    "sets a global": ("globals()['BIAS'] = number % 3", False),
+    "sets inside a global": ("GAIN[0] = 1.0 + number % 3", False),
+    "sets a class": ("setattr(CFG, 'power', 1.0 + number % 3)", False),
     "appends": ("data.seen.append(number)", False),
     "another loader": ("print([shown(b) for b in DataLoader(data, batch_size=2)][0] if number == 3 else 0)", True),
     "forks": ("print(os.waitpid(os.fork() or os._exit(0), 0)[1] if number == 3 else 0)", True),
