@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
+
+import msgspec
 
 from codedag.instrument.signals import raised_by_handler
 from codedag.ir.errors import CodedagError
@@ -19,8 +20,7 @@ class Declined(Exception):  # noqa: N818 - control flow inside one change, turne
     """Something that a change does not take on; the program then runs as written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """Why something of ours did not work; `expected` if we declined it ourselves."""
 
     reason: str
