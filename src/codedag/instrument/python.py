@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from codedag.instrument.rewrite import unheard
+from codedag.instrument.warned import unheard
 
 _HEADER = 16
 _BY_TIME = b"\0\0\0\0"  # flags of a file that is valid while the source has the same time and size

@@ -21,6 +21,7 @@ from typing import Any
 from codedag.backends.known import Effect, Known, known_call, known_operator
 from codedag.backends.same import same
 from codedag.instrument.sites import CALL
+from codedag.instrument.warned import Heard
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
 from codedag.migrate.common import Lying, can_keep
@@ -137,9 +138,11 @@ class Prefix:
                 recall = Recall(self, kept, key)
                 return self._skip(recall, caller, function, args, keywords, _getframe(1).f_globals)
             call = caller.in_module(_getframe(1).f_globals)
-            value = inner(function, *args, **keywords) if inner is not None else call(function, args, keywords)
-            if type(key) is tuple:
-                attempt(self._went, 0, key, value)
+            if type(key) is not tuple:
+                return inner(function, *args, **keywords) if inner is not None else call(function, args, keywords)
+            with Heard() as heard:
+                value = inner(function, *args, **keywords) if inner is not None else call(function, args, keywords)
+            attempt(self._went, 0, key, value, heard)
             return value
 
         return first
@@ -165,9 +168,11 @@ class Prefix:
                 key = run.key
                 attempt(self._learn, number, function, rest, keywords)
             call = caller.in_module(space)
-            value = inner(*args, **keywords) if inner is not None else call(function, rest, keywords)
-            if key is not None:
-                attempt(self._went, number, key, value)
+            if key is None:
+                return inner(*args, **keywords) if inner is not None else call(function, rest, keywords)
+            with Heard() as heard:
+                value = inner(*args, **keywords) if inner is not None else call(function, rest, keywords)
+            attempt(self._went, number, key, value, heard)
             return value
 
         return later
@@ -221,9 +226,13 @@ class Prefix:
             self._learned, self._is_sure = 0, False
         self.constant[number] = part
 
-    def _went(self, number: int, key: Any, value: Any) -> None:
-        """Notes a step that ran as written; after the last one its value is kept."""
+    def _went(self, number: int, key: Any, value: Any, heard: Heard) -> None:
+        """Notes a step that ran as written; after the last one its value is kept, unless a step warned."""
         run = self._run
+        if heard.warned:
+            run.key, run.step, run.value = None, -1, None
+            self.trial.decline("it warns, and would not if its result were kept")
+            return
         self.kinds[number] = type(value)  # not the value: it is the program's, and nobody else may hold it
         run.key, run.step, run.value = key, number, value
         if number != self.length - 1:
