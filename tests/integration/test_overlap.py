@@ -141,3 +141,43 @@ def test_a_sampler_that_weighs(plain, codedag, tmp_path, pictures):
     sampler = "sampler=WeightedRandomSampler(torch.rand(len(data)), len(data))"
     source = LOOP.replace("shuffle=True", sampler).replace("STEP", "pass")
     check(run(plain, codedag, tmp_path, pictures, source), True)
+
+
+def loaders(torch):
+    """Loaders whose sampler draws from a generator of the program's, some of them while the batches come."""
+    data = torch.utils.data
+    for size in (4, 5):
+        for dataset in (range(20), range(23)):
+            for last in (False, True):
+                for count in (None, 50):
+                    g = torch.Generator()
+                    sampler = data.RandomSampler(dataset, num_samples=count, generator=g)
+                    yield data.DataLoader(dataset, size, sampler=sampler, drop_last=last), g
+                g = torch.Generator()
+                yield data.DataLoader(dataset, size, sampler=data.RandomSampler(dataset, True, generator=g)), g
+                g = torch.Generator()
+                weighs = data.WeightedRandomSampler(torch.ones(len(dataset)), 21, generator=g)
+                yield data.DataLoader(dataset, size, sampler=weighs, drop_last=last), g
+                g = torch.Generator()
+                subset = data.SubsetRandomSampler(dataset, generator=g)
+                yield data.DataLoader(dataset, size, sampler=subset, drop_last=last), g
+
+
+def test_the_indices_of_the_next_batch_are_looked_up_without_a_draw_from_a_generator_of_the_program():
+    import torch
+
+    from codedag.autopilot.overlap import Overlap
+
+    pulled = 0
+    for loader, generator in loaders(torch):
+        batches = iter(loader)
+        for _ in batches:
+            batches._num_yielded -= 1  # the next batch is begun while this one is being handed over
+            before = generator.get_state()
+            indices = Overlap(None)._pull(batches)
+            assert torch.equal(generator.get_state(), before), (loader.sampler, loader.batch_size)
+            batches._num_yielded += 1
+            if indices is not None:
+                pulled += 1
+                batches._num_yielded += 1
+    assert pulled > 20

@@ -13,13 +13,14 @@ import types
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from codedag.autopilot.pipelines import Pipelines
 from codedag.backends.known import USER, Effect, Known, known_call, known_operator
 from codedag.instrument.ahead import Ahead
 from codedag.instrument.program import InstrumentedFile, Program, owner_of
 from codedag.instrument.sites import CALL, INPLACE, ITERATE, RECORD, RETURN, SETITEM
 from codedag.ir.verdict import No
 from codedag.migrate import _order
-from codedag.migrate._order import ALWAYS, ONCE, THEN, Check
+from codedag.migrate._order import ALWAYS, INSTEAD, ONCE, THEN, Check
 from codedag.migrate.remember import Recall
 from codedag.migrate.standin import Method, StandIn
 from codedag.migrate.stands import behind
@@ -41,6 +42,7 @@ class Cover:
         self._unfit: dict[Function, str] = {}  # functions that cannot run ahead, and why
         self._listed: set[Function] = set()  # with loops that run ahead
         self.wanted: set[Function] = set()
+        self._pipelines = Pipelines()
         self._ahead: dict[str, dict[str, Ahead]] = {}
         self._files = 0
         _order.methods_of(Method)
@@ -165,6 +167,10 @@ class Cover:
         known = known_call(function, rest[:most], dict(zip(names, rest[most:], strict=True)))
         if known is USER:
             return self._user(item, function)
+        draws = isinstance(known, Known) and known.effect is Effect.DRAWS
+        if draws and check.inner is None and self._pipelines.takes(function, names, args[1:]):
+            check.instead = self._pipelines.run
+            return INSTEAD
         return self._known(check, item, known, (function, *rest), holders, _shown(function))
 
     def _known(self, check: Check, item: Any, known: Any, values: tuple[Any, ...], holders: int, name: str) -> int:

@@ -11,11 +11,11 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from codedag.autopilot.ordered import Batch, GaveUp, Habit, Item, Second, settings, warned
+from codedag.autopilot.ordered import Batch, Habit, Item, Second, settings, warned
 from codedag.autopilot.reach import Reach
 from codedag.autopilot.stacking import Stacking
 from codedag.autopilot.turns import file_state
-from codedag.instrument.guard import attempt, on_trial
+from codedag.instrument.guard import GaveUp, attempt, on_trial
 from codedag.instrument.warned import Ear
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import _order

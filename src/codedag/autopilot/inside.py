@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from codedag.autopilot.applied import Applied, Refused
 from codedag.backends.registry import find, known_sources
 from codedag.ir.verdict import No
-from codedag.migrate.usable import may_run
 from codedag.trace.recorder import Template, shown_path
 
 if TYPE_CHECKING:  # patches are loaded by the first program that wants one
@@ -131,7 +130,7 @@ class Inside:
         for wish in wishes:
             substitution = next((one for one in find(wish.source) if one.into == wish.into), None)
             verdict = (
-                may_run(substitution, self.pilot.allow, self.pilot.prove)
+                self.pilot.prove.permits(substitution, self.pilot.allow)
                 if substitution
                 else No("it is not in the registry")
             )

@@ -16,15 +16,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from codedag.autopilot.stacking import Stacking
-from codedag.instrument.guard import attempt, on_trial
+from codedag.instrument.guard import GaveUp, attempt, on_trial
 from codedag.instrument.warned import Ear, calls_back, numbers_mode
 from codedag.migrate import _order
 
 SURE = 48  # times that a draw was the last one of its item before the turn is passed on right after it
-
-
-class GaveUp(BaseException):
-    """What ends an item: nothing that a handler of the program may take."""
 
 
 class Habit:

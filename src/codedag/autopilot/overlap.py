@@ -221,9 +221,9 @@ class Overlap:
         known = [getattr(data, name, None) for name in _SAMPLERS]
         if type(batches) is not getattr(data, "BatchSampler", None) or type(sampler) not in known:
             return None
-        if getattr(sampler, "generator", None) is not None and getattr(sampler, "replacement", False):
-            return None  # it draws from a generator of the program's as it goes
         if iterator._num_yielded + 2 > len(batches):
+            return None
+        if _draws_again(sampler, (iterator._num_yielded + 2) * batches.batch_size):
             return None
         indices = next(iterator._sampler_iter, None)
         if indices is not None:
@@ -243,6 +243,19 @@ class Overlap:
             self._stored = stored_while_running(program)
         both = sorted((reach.names & self._stored.attributes) | (reach.globals & self._stored.globals))
         return f"the program sets {both[0]} while it runs, which its items may read" if both else ""
+
+
+def _draws_again(sampler: Any, count: int) -> bool:
+    """Whether a sampler that is asked for so many indices in all draws from a generator of the program's as it goes.
+
+    One that permutes does so once more when it is asked for an index after the last one: so does a last batch that is
+    not full.
+    """
+    if getattr(sampler, "generator", None) is None or not hasattr(sampler, "replacement"):
+        return False
+    if not hasattr(sampler, "data_source"):  # one that weighs: it draws all of them at once, before the first
+        return False
+    return bool(sampler.replacement or count > len(sampler.data_source))
 
 
 @dataclass(slots=True)

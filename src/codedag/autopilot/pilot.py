@@ -43,7 +43,6 @@ from codedag.migrate.kernels import Shelf
 from codedag.migrate.memory import Memory
 from codedag.migrate.substitute import Substitute
 from codedag.migrate.trial import Trial
-from codedag.migrate.usable import may_run
 from codedag.trace.events import Log
 from codedag.trace.recorder import Recorder, Template, shown_path
 
@@ -111,7 +110,7 @@ class Pilot:
 
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
-        self.prove = Proving(self.synchronous, self._aside)
+        self.prove = Proving(self.synchronous, self._aside, self.is_beside)
         self.shelf = Shelf(synchronous=self.synchronous)
         self.team, self.replay, self.inside = Team(self), Replay(self), Inside(self)
         self.rows, self.recalled, self.when_proven = Rows(self), Recalled(self), WhenProven(self)
@@ -448,7 +447,7 @@ class Pilot:
     def apply_call(self, file: InstrumentedFile, owner: str, call: find.FoundCall) -> None:
         """Puts a substitute in the place of a call, on trial, if it may be used and is proven on this machine."""
         substitution = call.substitution
-        verdict = may_run(substitution, self.allow, self.prove)
+        verdict = self.prove.permits(substitution, self.allow)
         if isinstance(verdict, No):
             where = f"{shown_path(file.path)}:{file.infos[call.site].line}"
             self.refused.append(Refused(substitution.name, where, verdict.reason))

@@ -10,10 +10,10 @@ import time
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from codedag.autopilot.ordered import Batch, GaveUp, Habit, Item, give_state, settings, state_of
+from codedag.autopilot.ordered import Batch, Habit, Item, give_state, settings, state_of
 from codedag.autopilot.reach import Reach
 from codedag.backends.same import same
-from codedag.instrument.guard import on_trial
+from codedag.instrument.guard import GaveUp, on_trial
 from codedag.instrument.sites import CALL
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import _order
