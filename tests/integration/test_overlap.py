@@ -37,6 +37,12 @@ def shown(batch):
 def rest():
     print(random.random(), np.random.rand(), torch.rand(1).item())
 
+GAIN = [1.0]
+BIAS = 0.0
+
+class CFG:
+    power = 1.0
+
 class Data(Dataset):
     def __init__(self, paths): self.paths, self.size, self.seen = paths, 40, []
     def __len__(self): return 4 * len(self.paths)
@@ -46,6 +52,7 @@ class Data(Dataset):
         if random.random() < 0.5:
             image = image[:, ::-1]
         image = image.astype(np.float32) / 255.0 * np.random.uniform(0.9, 1.1)
+        image = image * np.float32(GAIN[0] * CFG.power + BIAS)
         return torch.from_numpy(image.transpose(2, 0, 1).copy()), i
 """
 LOOP = """
@@ -64,6 +71,9 @@ STEPS = {
     "breaks": ("if epoch == 2 and number == 9: break", True),
     "sets": ("data.size = 40 + number % 3", False),
     "raises": ("if epoch == 3 and number == 5: raise ValueError(number)", True),
+    "sets a global": ("globals()['BIAS'] = number % 3", False),
+    "sets inside a global": ("GAIN[0] = 1.0 + number % 3", False),
+    "sets a class": ("setattr(CFG, 'power', 1.0 + number % 3)", False),
     "appends": ("data.seen.append(number)", False),
     "another loader": ("print([shown(b) for b in DataLoader(data, batch_size=2)][0] if number == 3 else 0)", True),
     "forks": ("print(os.waitpid(os.fork() or os._exit(0), 0)[1] if number == 3 else 0)", True),
@@ -131,3 +141,43 @@ def test_a_sampler_that_weighs(plain, codedag, tmp_path, pictures):
     sampler = "sampler=WeightedRandomSampler(torch.rand(len(data)), len(data))"
     source = LOOP.replace("shuffle=True", sampler).replace("STEP", "pass")
     check(run(plain, codedag, tmp_path, pictures, source), True)
+
+
+def loaders(torch):
+    """Loaders whose sampler draws from a generator of the program's, some of them while the batches come."""
+    data = torch.utils.data
+    for size in (4, 5):
+        for dataset in (range(20), range(23)):
+            for last in (False, True):
+                for count in (None, 50):
+                    g = torch.Generator()
+                    sampler = data.RandomSampler(dataset, num_samples=count, generator=g)
+                    yield data.DataLoader(dataset, size, sampler=sampler, drop_last=last), g
+                g = torch.Generator()
+                yield data.DataLoader(dataset, size, sampler=data.RandomSampler(dataset, True, generator=g)), g
+                g = torch.Generator()
+                weighs = data.WeightedRandomSampler(torch.ones(len(dataset)), 21, generator=g)
+                yield data.DataLoader(dataset, size, sampler=weighs, drop_last=last), g
+                g = torch.Generator()
+                subset = data.SubsetRandomSampler(dataset, generator=g)
+                yield data.DataLoader(dataset, size, sampler=subset, drop_last=last), g
+
+
+def test_the_indices_of_the_next_batch_are_looked_up_without_a_draw_from_a_generator_of_the_program():
+    import torch
+
+    from codedag.autopilot.overlap import Overlap
+
+    pulled = 0
+    for loader, generator in loaders(torch):
+        batches = iter(loader)
+        for _ in batches:
+            batches._num_yielded -= 1  # the next batch is begun while this one is being handed over
+            before = generator.get_state()
+            indices = Overlap(None)._pull(batches)
+            assert torch.equal(generator.get_state(), before), (loader.sampler, loader.batch_size)
+            batches._num_yielded += 1
+            if indices is not None:
+                pulled += 1
+                batches._num_yielded += 1
+    assert pulled > 20

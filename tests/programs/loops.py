@@ -259,6 +259,100 @@ for epoch in range(6):
     for x in r.each(paths): print(h(x))
 rest()
 """, None),
+    "class_state": ("""
+class CFG: size, gain = 32, 1.0
+class Prepare:
+    def __call__(self, p): return load(p, CFG.size) * CFG.gain
+class Seldom(Prepare): pass
+prepare = Seldom()
+for epoch in range(8):
+    for i, p in enumerate(paths):
+        x = prepare(p)
+        if i % 37 == 19: CFG.size = 30 + (i + epoch) % 9
+        if i % 41 == 23: CFG.gain += 0.125
+        if epoch == 5 and i == 30: Prepare.__call__ = lambda self, p: load(p, 20)
+        print(h(x))
+rest()
+""", None),
+    "special_globals": ("""
+SIZE, LOW = 32, 0
+class Prepare:
+    def __call__(self, p): return load(p, SIZE)
+    def __getitem__(self, i): return load(paths[i], SIZE + LOW)
+prepare = Prepare()
+def scaled(p, by=1.0): return load(p) * by
+for epoch in range(8):
+    for i, p in enumerate(paths):
+        x = prepare(p)
+        if i % 37 == 19: SIZE = 30 + (i + epoch) % 9
+        print(h(x))
+    for i in range(48):
+        x = prepare[i]
+        if i % 41 == 23: LOW += 1
+        print(h(x))
+    for i, p in enumerate(paths):
+        x = scaled(p)
+        if i % 41 == 13: scaled.__defaults__ = (1.0 + epoch,)
+        print(h(x))
+rest()
+""", None),
+    "warns": ("""
+import warnings
+def ratio(x): return 1.0 / (x - x.min()) if x.mean() > 0.45 else x
+counts = []
+with warnings.catch_warnings(record=True) as shown:
+    warnings.simplefilter("always")
+    for epoch in range(8):
+        for i, p in enumerate(paths):
+            x = ratio(load(p))
+            counts.append(len(shown))
+            if i == 20: shown.clear()
+            print(h(x))
+print(counts)
+rest()
+""", None),
+    "odd_numbers": ("""
+np.seterr(all="ignore")
+found = []
+np.seterrcall(lambda kind, flag: found.append(kind))
+def ratio(x): return 1.0 / (x - x.min())
+try:
+    for epoch in range(8):
+        for i, p in enumerate(paths):
+            x = ratio(load(p))
+            print(h(x), len(found))
+            if epoch == 4 and i == 9: np.seterr(all="call")
+            if epoch == 5 and i == 9: np.seterr(all="ignore")
+            if epoch == 6 and i == 40: np.seterr(divide="raise")
+except FloatingPointError as error: print(error, i)
+rest()
+""", None),
+    "finalizers": ("""
+import gc
+gone = []
+def note(x): gone.append(x)
+class Node:
+    def __init__(self, i): self.i, self.me, self.pad = i, self, [[] for _ in range(30)]
+    def __del__(self): note(self.i)
+class Tmp:
+    def __init__(self, x): self.x = x
+    def __del__(self): gone.append("tmp")
+def parts(p): return load(p), [[k] for k in range(90)]
+def held(p): return Tmp(load(p)).x.mean()
+made = 0
+for epoch in range(8):
+    for p in paths:
+        x = parts(p)
+        n = Node(made); made += 1; del n
+        print(h(x[0]))
+    print(h([parts(p)[0] for p in paths]))
+    for p in paths[:20]:
+        x = held(p)
+        print(x, gone.count("tmp"))
+gc.collect()
+print(made, len(gone), sorted(map(str, gone)))
+rest()
+""", None),
     "walrus": ("""
 for epoch in range(6):
     print(h([y for p in paths if (y := load(p)).mean() > 0.2]))

@@ -44,7 +44,9 @@ class Capping:
         cv2 = sys.modules.get("cv2")
         if cv2 is None or not self.verdict or workers_here() < _cores() or cv2.getNumThreads() < 2:
             return False
-        cv2.setNumThreads(1)
+        # Not 1: that ends the threads of cv2's pool, which a fork leaves behind with their locks as they just were.
+        # With 0 cv2 uses no pool from now on, and takes none of its locks; it says that it has one thread.
+        cv2.setNumThreads(0)
         return True
 
 

@@ -11,15 +11,18 @@ import dataclasses
 import sys
 import types
 from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
 from typing import Any
 
+from codedag.autopilot.pipelines import Pipelines
 from codedag.backends.known import USER, Effect, Known, known_call, known_operator
+from codedag.backends.known_table import bases, is_class
 from codedag.instrument.ahead import Ahead
 from codedag.instrument.program import InstrumentedFile, Program, owner_of
 from codedag.instrument.sites import CALL, INPLACE, ITERATE, RECORD, RETURN, SETITEM
 from codedag.ir.verdict import No
 from codedag.migrate import _order
-from codedag.migrate._order import ALWAYS, ONCE, THEN, Check
+from codedag.migrate._order import ALWAYS, INSTEAD, ONCE, THEN, Check
 from codedag.migrate.remember import Recall
 from codedag.migrate.standin import Method, StandIn
 from codedag.migrate.stands import behind
@@ -29,6 +32,7 @@ _NAMED = 2  # references to what one local name alone holds: the name, and the o
 _BASE = 3  # references to the memory of a view that nobody else has: the view, a name here, and a call
 _INSIDE = 4  # items of a tuple or list whose types a check compares
 _CONTAINERS = (list, tuple, dict, set, frozenset)
+_OURS = str(Path(__file__).resolve().parent)
 _SIMPLE = frozenset({int, float, bool, str, bytes, type(None), range, slice, complex})
 
 
@@ -41,6 +45,7 @@ class Cover:
         self._unfit: dict[Function, str] = {}  # functions that cannot run ahead, and why
         self._listed: set[Function] = set()  # with loops that run ahead
         self.wanted: set[Function] = set()
+        self._pipelines = Pipelines()
         self._ahead: dict[str, dict[str, Ahead]] = {}
         self._files = 0
         _order.methods_of(Method)
@@ -143,6 +148,8 @@ class Cover:
 
     def answer(self, check: Check, item: Any, args: tuple[Any, ...], names: Any, holders: int) -> int:
         """Lets an operation through, waits for the item's turn first, or gives the item up."""
+        if _is_about_garbage(sys._getframe(1)):
+            return ONCE
         item.look()
         if check.kind == RETURN:
             return ALWAYS
@@ -165,6 +172,10 @@ class Cover:
         known = known_call(function, rest[:most], dict(zip(names, rest[most:], strict=True)))
         if known is USER:
             return self._user(item, function)
+        draws = isinstance(known, Known) and known.effect is Effect.DRAWS
+        if draws and check.inner is None and self._pipelines.takes(function, names, args[1:]):
+            check.instead = self._pipelines.run
+            return INSTEAD
         return self._known(check, item, known, (function, *rest), holders, _shown(function))
 
     def _known(self, check: Check, item: Any, known: Any, values: tuple[Any, ...], holders: int, name: str) -> int:
@@ -210,6 +221,8 @@ class Cover:
     # -- code of the program
 
     def _user(self, item: Any, function: Any) -> int:
+        if is_class(function) and any("__del__" in vars(kind) for kind in bases(function)):
+            item.give_up(f"a {function.__qualname__} does something when it goes")
         for code in _codes(function):
             found = (code.co_filename, owner_of(code.co_qualname))
             if found not in self.ready:
@@ -230,6 +243,15 @@ class Cover:
                 if isinstance(function, types.FunctionType):
                     self._user(item, function)
         return ALWAYS
+
+
+def _is_about_garbage(frame: Any) -> bool:
+    """Whether this is done because an object of the program goes: that is no part of the item, and happens once."""
+    while frame is not None and not frame.f_code.co_filename.startswith(_OURS):
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _target(check: Check, values: tuple[Any, ...]) -> Any:

@@ -7,17 +7,16 @@ they opened unchanged; else the batch is given up and fetched as written.
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from codedag.autopilot.ordered import Batch, GaveUp, Habit, Item, Second
+from codedag.autopilot.ordered import Batch, Habit, Item, Second, settings, warned
 from codedag.autopilot.reach import Reach
 from codedag.autopilot.stacking import Stacking
 from codedag.autopilot.turns import file_state
-from codedag.instrument.guard import attempt, on_trial
+from codedag.instrument.guard import GaveUp, attempt, on_trial
+from codedag.instrument.warned import Ear
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import _order
 
@@ -79,12 +78,14 @@ class EarlyBatch(Batch):
         self.reach = Reach(roots)
         self.slots = threading.Semaphore(helpers)
         self._settings = settings()
+        self._ear = Ear(warned)
         self._asked, self._through = threading.Event(), threading.Event()
         self._left, self._helpers = len(indices), helpers
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Begins with the items, beside the program."""
+        self._ear.open()
         for _ in range(self._helpers):
             self._spawn()
 
@@ -166,14 +167,9 @@ class EarlyBatch(Batch):
         """Waits until no thread works for this batch any more."""
         for thread in list(self._threads):
             thread.join()
+        self._ear.close()
 
     def leave(self) -> None:
         """Gives the batch up: nobody will ask for it."""
         self.give_up("it was not asked for", expected=True)
-
-
-def settings() -> tuple[Any, ...]:
-    """What is set for the whole process, or for the program's thread, that items depend on."""
-    torch, cv2 = sys.modules.get("torch"), sys.modules.get("cv2")
-    mode = (torch.is_grad_enabled(), torch.get_default_dtype()) if torch is not None else ()
-    return (*mode, cv2.getNumThreads() if cv2 is not None else 0, os.getcwd())
+        self._ear.close()

@@ -10,13 +10,13 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from codedag.autopilot.applied import Applied, Refused
 from codedag.backends.registry import find, known_sources
 from codedag.ir.verdict import No
-from codedag.migrate.usable import may_run
 from codedag.trace.recorder import Template, shown_path
 
 if TYPE_CHECKING:  # patches are loaded by the first program that wants one
@@ -31,8 +31,7 @@ COUNTED, PATIENCE = 1.0, 20.0  # seconds for which calls inside are counted firs
 CORE = frozenset({"builtins", "numpy", "operator", "torch"})
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(msgspec.Struct, frozen=True):
     """A function to replace inside a library, and the call of the program that leads there."""
 
     source: str
@@ -131,7 +130,7 @@ class Inside:
         for wish in wishes:
             substitution = next((one for one in find(wish.source) if one.into == wish.into), None)
             verdict = (
-                may_run(substitution, self.pilot.allow, self.pilot.prove)
+                self.pilot.prove.permits(substitution, self.pilot.allow)
                 if substitution
                 else No("it is not in the registry")
             )

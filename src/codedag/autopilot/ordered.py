@@ -8,6 +8,7 @@ happened and runs as written, in the program's own thread, where its exception h
 from __future__ import annotations
 
 import contextvars
+import os
 import sys
 import threading
 from collections import Counter
@@ -15,14 +16,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from codedag.autopilot.stacking import Stacking
-from codedag.instrument.guard import attempt, on_trial
+from codedag.instrument.guard import GaveUp, attempt, on_trial
+from codedag.instrument.python import uncollected
+from codedag.instrument.warned import Ear, calls_back, numbers_mode
 from codedag.migrate import _order
 
 SURE = 48  # times that a draw was the last one of its item before the turn is passed on right after it
-
-
-class GaveUp(BaseException):
-    """What ends an item: nothing that a handler of the program may take."""
 
 
 class Habit:
@@ -121,15 +120,24 @@ class Batch:
 
     def run(self, threads: int) -> bool:
         """Runs the items in this thread and others; True if all of them are done."""
-        helpers = [Second(self) for _ in range(min(threads, len(self.indices)) - 1)]
-        for helper in helpers:
-            helper.start()
-        try:
-            self.work()
-        finally:
-            self._close()
-            for helper in helpers:
-                helper.join()
+        if calls_back():
+            self.give_up("numpy is to call the program about odd numbers")
+            return False
+        helpers: list[Second] = []
+        with (
+            Ear(warned),
+            uncollected(),
+        ):  # what garbage does when it goes belongs to no item, and to the program's thread
+            try:
+                for _ in range(min(threads, len(self.indices)) - 1):
+                    helper = Second(self)
+                    helper.start()
+                    helpers.append(helper)
+                self.work()
+            finally:
+                self._close()
+                for helper in helpers:
+                    helper.join()
         return not self.reason
 
     def work(self) -> None:
@@ -209,6 +217,27 @@ class Batch:
         """Gives the generators the states that they had before the batch."""
         for generator, state in reversed(self._states.values()):  # two may share a stream: the first state is the last
             give_state(generator, state)
+
+
+def settings() -> tuple[Any, ...]:
+    """What is set for the whole process, or for the program's thread, that items depend on."""
+    torch, cv2 = sys.modules.get("torch"), sys.modules.get("cv2")
+    mode = (torch.is_grad_enabled(), torch.get_default_dtype()) if torch is not None else ()
+    return (*mode, numbers_mode(), cv2.getNumThreads() if cv2 is not None else 0, _folder())
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
+
+
+def warned(message: str) -> None:
+    """Gives an item up that warns, before that is shown: it warns when the program comes to it."""
+    item = _order.current()
+    if item is not None:
+        item.give_up(f"it warns: {str(message)[:60]}")
 
 
 class Second(threading.Thread):

@@ -24,6 +24,7 @@ from codedag.migrate.trial import SLOWER, Trial
 
 if TYPE_CHECKING:
     from codedag.autopilot.early import EarlyBatch
+    from codedag.autopilot.reach import Reach
     from codedag.autopilot.widen import Lane, Widen
 
 LOADER = "torch.utils.data.dataloader"
@@ -85,7 +86,7 @@ class Overlap:
         self._batch: EarlyBatch | None = None
         self._of: Any = None  # the fetcher that it is for
         self._left: Any = None  # gives it up once its iterator is gone
-        self._stored: frozenset[str] = frozenset()
+        self._stored = Stored()
         self._files = -1
 
     # -- getting in and out
@@ -200,7 +201,7 @@ class Overlap:
         get, helpers = partial(operator.getitem, fetcher.dataset), max(self.widen.threads - 1, 1)
         attempt(lane.stacking.begin, fetcher.collate_fn, len(indices))
         batch = EarlyBatch(get, indices, lane.habit, lane.stacking, helpers, [fetcher.dataset])
-        why = batch.reach.why.reason if batch.reach.why is not None else self._is_set(batch.reach.names)
+        why = batch.reach.why.reason if batch.reach.why is not None else self._is_set(batch.reach)
         if why:
             self._decline(lane, course, why)
             return
@@ -220,9 +221,9 @@ class Overlap:
         known = [getattr(data, name, None) for name in _SAMPLERS]
         if type(batches) is not getattr(data, "BatchSampler", None) or type(sampler) not in known:
             return None
-        if getattr(sampler, "generator", None) is not None and getattr(sampler, "replacement", False):
-            return None  # it draws from a generator of the program's as it goes
         if iterator._num_yielded + 2 > len(batches):
+            return None
+        if _draws_again(sampler, (iterator._num_yielded + 2) * batches.batch_size):
             return None
         indices = next(iterator._sampler_iter, None)
         if indices is not None:
@@ -234,32 +235,53 @@ class Overlap:
         course.trial.stop(why)
         self.widen.refuse("its next batch while this one is used", lane.root, why)
 
-    def _is_set(self, names: set[str]) -> str:
+    def _is_set(self, reach: Reach) -> str:
         """Why something that items read could change and change back while they run, as far as the source says."""
         program = self.widen.program
         if len(program.files) != self._files:
             self._files = len(program.files)
             self._stored = stored_while_running(program)
-        both = sorted(names & self._stored)
+        both = sorted((reach.names & self._stored.attributes) | (reach.globals & self._stored.globals))
         return f"the program sets {both[0]} while it runs, which its items may read" if both else ""
 
 
-def stored_while_running(program: Program) -> frozenset[str]:
+def _draws_again(sampler: Any, count: int) -> bool:
+    """Whether a sampler that is asked for so many indices in all draws from a generator of the program's as it goes.
+
+    One that permutes does so once more when it is asked for an index after the last one: so does a last batch that is
+    not full.
+    """
+    if getattr(sampler, "generator", None) is None or not hasattr(sampler, "replacement"):
+        return False
+    if not hasattr(sampler, "data_source"):  # one that weighs: it draws all of them at once, before the first
+        return False
+    return bool(sampler.replacement or count > len(sampler.data_source))
+
+
+@dataclass(slots=True)
+class Stored:
+    """The names that a program's code sets elsewhere than where objects are made."""
+
+    attributes: set[str] = field(default_factory=set)
+    globals: set[str] = field(default_factory=set)
+
+
+def stored_while_running(program: Program) -> Stored:
     """The names of attributes and globals that the program's code sets elsewhere than where objects are made."""
-    found: set[str] = set()
+    found = Stored()
     for path, file in list(program.files.items()):
         _stored(parsed(file.source, path), found, "", False)
-    return frozenset(found)
+    return found
 
 
-def _stored(node: ast.AST, found: set[str], function: str, loops: bool) -> None:
+def _stored(node: ast.AST, found: Stored, function: str, loops: bool) -> None:
     for child in ast.iter_child_nodes(node):
         name = getattr(child, "name", "") if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else function
         inside = loops or isinstance(child, ast.For | ast.While)
         if isinstance(child, ast.Attribute) and not isinstance(child.ctx, ast.Load) and name != "__init__":
-            found.add(child.attr)
+            found.attributes.add(child.attr)
         elif isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store) and not name and inside:
-            found.add(child.id)
+            found.globals.add(child.id)
         elif isinstance(child, ast.Global):
-            found.update(child.names)
+            found.attributes.update(child.names)  # another module may read them as attributes
         _stored(child, found, name, inside)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from codedag.autopilot.recalled import recall_at
 from codedag.backends.proof import proven_here
-from codedag.backends.registry import Substitution
+from codedag.backends.registry import Equivalence, Substitution
 from codedag.instrument.guard import attempt
 from codedag.ir.verdict import No, Verdict, Yes
-from codedag.migrate.usable import may_run
+from codedag.migrate.usable import is_there, may_run
 
 if TYPE_CHECKING:  # with what starts processes: only for what is not known
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from codedag.autopilot.find import FoundCall
     from codedag.autopilot.pilot import Pilot
@@ -22,13 +23,19 @@ if TYPE_CHECKING:  # with what starts processes: only for what is not known
     from codedag.instrument.program import InstrumentedFile
 
 ENDED = "the program ended before it was proven"
+LOADING, LOOK = 30.0, 0.02  # seconds for which a library that is being imported is waited for, and between two looks
 
 
 class Proving:
-    """Says whether a substitution is proven on this machine; `aside` is a block in which a fork need not wait."""
+    """Says whether a substitution is proven on this machine.
 
-    def __init__(self, synchronous: bool, aside: Callable[[], AbstractContextManager[None]]) -> None:
-        self._synchronous, self._aside = synchronous, aside
+    `aside` is a block in which a fork need not wait, `is_beside` says whether the program goes on meanwhile.
+    """
+
+    def __init__(
+        self, synchronous: bool, aside: Callable[[], AbstractContextManager[None]], is_beside: Callable[[], bool]
+    ) -> None:
+        self._synchronous, self._aside, self._is_beside = synchronous, aside, is_beside
         self._prover: Prover | None = None
         self._ended = False
         self._waiting: list[tuple[Substitution, Callable[[], None]]] = []
@@ -41,6 +48,18 @@ class Proving:
         prover = self._there()
         with self._aside():
             return No(ENDED) if self._ended else prover(substitution)
+
+    def permits(self, substitution: Substitution, allow: Collection[Equivalence]) -> Verdict:
+        """Yes if it may run in this program and is proven; what the program is just importing is waited for."""
+        if self._is_beside():
+            self._wait_for_imports(substitution)
+        return may_run(substitution, allow, self)
+
+    def _wait_for_imports(self, substitution: Substitution) -> None:
+        until = time.monotonic() + LOADING
+        while not self._ended and not is_there(substitution) and time.monotonic() < until:
+            with self._aside():
+                time.sleep(LOOK)
 
     def _there(self) -> Prover:
         if self._prover is None:
@@ -110,7 +129,7 @@ class WhenProven:
         pilot = self.pilot
         if now or not pilot.is_beside() or pilot.prove.is_known(call.substitution):
             pilot.apply_call(file, owner, call)
-        elif may_run(call.substitution, pilot.allow, lambda _: Yes):
+        elif may_run(call.substitution, pilot.allow, lambda _: Yes) or not is_there(call.substitution):
             pilot.prove.soon(call.substitution, partial(self._apply, file, owner, call))
         else:
             pilot.apply_call(file, owner, call)  # which says why not

@@ -7,11 +7,14 @@ kept by their bytes.  What cannot be looked into, or is too much, is a reason no
 
 from __future__ import annotations
 
+import dis
+import functools
+import itertools
 import operator
 import pathlib
 import sys
 import types
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from codedag.backends.known_table import bases, named_type
@@ -32,6 +35,12 @@ _NATIVE = (
 _HEAP = 1 << 9  # of the flags of a type: it was not compiled into a library
 _PLAIN_NBYTES = 32  # of an instance: nothing is in it but its dict
 _LIBRARIES = ("numpy", "torch", "random", "cv2")
+#: Methods that run only where a class is used to make something: an instance that is there does not need them.
+_MAKING = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__", "__class_getitem__"})
+_METHODS = (types.FunctionType, staticmethod, classmethod, property)
+_GLOBALS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"})
+_GONE: Any = object()
+_BOOKS = frozenset({"_abc_impl"})  # in the dict of a class, and nothing that its methods read
 
 Changed = Callable[[], bool]
 
@@ -43,12 +52,22 @@ class Reach:
         """`bound` are the names in `space` that what runs ahead binds for itself, and nobody else may read."""
         self._space, self._bound = space, bound
         self.why: No | None = None  # why it cannot be told whether it changed
-        self.names: set[str] = set()  # that functions on the way look up
+        self.names: set[str] = set()  # that functions on the way look up, as attributes or otherwise
+        self.globals: set[str] = set()  # those that are globals
         self._seen: set[int] = set()
+        self._kinds: dict[int, type] = {}  # classes of the program on the way; to hash one could run its code
+        self._spaces: dict[int, _Space] = {}  # globals and modules in which names are looked up
         self._held: list[Any] = []  # so that the numbers in `_seen` stay their own
         self._changed: list[Changed] = []
         self._left, self._nbytes = MOST_THINGS, MOST_NBYTES
         self._waiting = list(roots)
+        self._look_on()
+        if not self.names.isdisjoint(("type", "__class__")):  # what is there may make another of its kind
+            for kind in list(self._kinds.values()):
+                self._making(kind)
+            self._look_on()
+
+    def _look_on(self) -> None:
         while self._waiting and self.why is None:
             self._look(self._waiting.pop())
 
@@ -71,6 +90,8 @@ class Reach:
             self._function(value)
         elif kind is types.MethodType:
             self._waiting += [value.__func__, value.__self__]
+        elif kind is functools.partial:
+            self._waiting += [value.func, value.args, value.keywords]
         elif not any(look(value) for look in (self._is_of_a_library, self._array, self._table, self._instance)):
             self.why = No(f"a {named_type(value)} may be read, and whether it changes cannot be seen")
 
@@ -89,10 +110,14 @@ class Reach:
             self._changed.append(lambda: len(value) != len(before) or not all(map(operator.is_, value, before)))
 
     def _dict(self, value: dict[Any, Any]) -> None:
+        if self._entries(value):
+            self._waiting += [each for each in (*value, *value.values()) if type(each) not in _ATOMS]
+
+    def _entries(self, value: Mapping[Any, Any]) -> bool:
+        """Keeps what is directly in a dict or a class; False if that is too much."""
         if not self._spend(2 * len(value)):
-            return
+            return False
         keys, values = tuple(value), tuple(value.values())
-        self._waiting += [each for each in (*keys, *values) if type(each) not in _ATOMS]
 
         def changed() -> bool:
             if len(value) != len(keys) or not all(map(operator.is_, value, keys)):
@@ -100,6 +125,7 @@ class Reach:
             return not all(map(operator.is_, value.values(), values))
 
         self._changed.append(changed)
+        return True
 
     def _function(self, value: types.FunctionType) -> None:
         """A function of a library is known by its name; one of the program's reads its globals and what is around."""
@@ -109,31 +135,39 @@ class Reach:
             held = _held_by(cell)
             self._waiting += held
             self._changed.append(lambda cell=cell, held=held: not all(map(operator.is_, _held_by(cell), held)))  # type: ignore[misc]
-        self._waiting += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-        names = names_in(value.__code__)
+        self._waiting += [value.__defaults__, value.__kwdefaults__, value.__dict__]
+        before = _parts_of(value)
+        self._changed.append(lambda: _parts_of(value) != before)
+        names, shared = names_in(value.__code__), globals_in(value.__code__)
         self.names |= names
-        self._names(value.__globals__, names)
+        self.globals |= shared
+        if value.__globals__ is self._space and not shared.isdisjoint(self._bound):
+            self.why = No(f"a function reads {min(shared.intersection(self._bound))}, which the loop binds")
+        self._names(value.__globals__, shared, names)
 
-    def _names(self, space: dict[str, Any], names: set[str]) -> None:
-        if space is self._space and not names.isdisjoint(self._bound):
-            self.why = No(f"a function reads {min(names.intersection(self._bound))}, which the loop binds")
-        for name in names & space.keys():
-            value = space[name]
-            self._changed.append(lambda name=name, value=value: space.get(name, space) is not value)  # type: ignore[misc]
-            if type(value) is types.ModuleType and not _is_of_the_program(value):
-                continue
-            if type(value) is types.ModuleType:
-                if id(value) not in self._seen:
-                    self._seen.add(id(value))
-                    self._names(vars(value), names)
-            else:
+    def _names(self, space: dict[str, Any], names: frozenset[str], attributes: frozenset[str]) -> None:
+        """Keeps what names mean in a module; in modules of the program that are among them, names are attributes."""
+        kept = self._spaces.get(id(space))
+        if kept is None:
+            kept = self._spaces[id(space)] = _Space(space)
+            self._changed.append(kept.changed)
+        for value in kept.look_up(names):
+            if type(value) is not types.ModuleType:
                 self._waiting.append(value)
+        for value in [kept.there[name] for name in names & kept.there.keys()]:
+            inside = type(value) is types.ModuleType and _is_of_the_program(value)
+            if inside and self._has_more(vars(value), attributes):
+                self._names(vars(value), attributes, attributes)
+
+    def _has_more(self, space: dict[str, Any], names: frozenset[str]) -> bool:
+        known = self._spaces.get(id(space))
+        return known is None or not names <= known.there.keys() | known.absent
 
     def _is_of_a_library(self, value: Any) -> bool:
         """Modules, classes and functions of libraries, dtypes, generators: known where they are used."""
         if isinstance(value, type):
-            if _is_of_the_program(sys.modules.get(str(type.__getattribute__(value, "__module__")))):
-                self._waiting += [each for name, each in list(vars(value).items()) if not name.startswith("__")]
+            self._class(value)
+            self._making(value)
             return True
         if isinstance(value, staticmethod | classmethod):
             self._waiting.append(value.__func__)
@@ -144,16 +178,37 @@ class Reach:
         kind, top = type(value).__name__, str(type(value).__module__).partition(".")[0]
         return type(value) is types.ModuleType or (top in _LIBRARIES and kind in _KNOWN)
 
+    def _class(self, kind: type) -> None:
+        """What can be read of a class of the program, and of those that it comes from and is an instance of."""
+        for each in (*bases(kind), *bases(type(kind))):
+            if id(each) in self._kinds or not _is_of_the_program(sys.modules.get(_module_of(each))):
+                continue
+            self._kinds[id(each)] = each
+            if not self._entries(vars(each)):
+                return
+            for name, value in list(vars(each).items()):
+                special = name.startswith("__")
+                if not (name in _BOOKS or name in _MAKING or (special and not isinstance(value, _METHODS))):
+                    self._waiting.append(value)
+
+    def _making(self, kind: type) -> None:
+        """What is read where something of this class is made."""
+        for each in bases(kind):
+            if id(each) in self._kinds:
+                self._waiting += [value for name, value in list(vars(each).items()) if name in _MAKING]
+
     def _array(self, value: Any) -> bool:
         numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
         if numpy is not None and isinstance(value, numpy.generic):
             return True
         if numpy is not None and type(value) is numpy.ndarray and not value.dtype.hasobject:
-            return self._bytes(value, value.nbytes, lambda: value.tobytes())
+            return self._bytes(value, value.nbytes, lambda: (_lies(value), value.tobytes()))
         if numpy is not None and type(value) is numpy.ndarray and self._spend(value.size):
-            rows = value.ravel("K").tolist()
+            rows, lies = value.ravel("K").tolist(), _lies(value)
             self._waiting += [each for each in rows if type(each) not in _ATOMS]
-            self._changed.append(lambda: not all(map(operator.is_, value.ravel("K").tolist(), rows)))
+            self._changed.append(
+                lambda: _lies(value) != lies or not all(map(operator.is_, value.ravel("K").tolist(), rows))
+            )
             return True
         if torch is not None and type(value) is torch.Tensor and value.device.type == "cpu" and not value.requires_grad:
             return self._bytes(value, value.nbytes, lambda: (value._version, value.numpy().tobytes()))
@@ -188,12 +243,38 @@ class Reach:
         found = getattr(value, "__dict__", None) if plain and kind.__basicsize__ <= _PLAIN_NBYTES else None
         if type(found) is not dict:
             return False
-        self._waiting += [found, kind]
+        self._waiting.append(found)
+        self._changed.append(lambda: type(value) is not kind or value.__dict__ is not found)
+        self._class(kind)
+        if any(isinstance(each, classmethod) for each in vars(kind).values()):
+            self._making(kind)
         return True
 
 
 #: Kinds of values of libraries that hold nothing a program changes, and generators, whose draws are watched for.
 _KNOWN = frozenset({"dtype", "ufunc", "device", "RandomState", "Generator", "Random", "SystemRandom"})
+
+
+class _Space:
+    """Names that are looked up in one module: what they meant, and those that meant nothing there."""
+
+    def __init__(self, space: dict[str, Any]) -> None:
+        self.space = space
+        self.there: dict[str, Any] = {}
+        self.absent: set[str] = set()
+
+    def look_up(self, names: frozenset[str]) -> list[Any]:
+        """What names mean that were not looked up before."""
+        new = names - self.there.keys() - self.absent
+        found = {name: self.space[name] for name in new & self.space.keys()}
+        self.there |= found
+        self.absent |= new - found.keys()
+        return list(found.values())
+
+    def changed(self) -> bool:
+        """Whether a name means something else, or hides what is built in."""
+        now = map(self.space.get, self.there, itertools.repeat(_GONE))
+        return not (all(map(operator.is_, now, self.there.values())) and self.space.keys().isdisjoint(self.absent))
 
 
 def _are_same(arrays: Any, parts: list[tuple[Any, Any]]) -> bool:
@@ -205,10 +286,35 @@ def _are_same(arrays: Any, parts: list[tuple[Any, Any]]) -> bool:
     )
 
 
-def names_in(code: types.CodeType) -> set[str]:
+def _lies(array: Any) -> tuple[Any, ...]:
+    return array.shape, array.strides, array.dtype, array.flags.writeable
+
+
+def _parts_of(function: types.FunctionType) -> tuple[Any, ...]:
+    """What a function is made of; code with other sites is at the same place of the same file."""
+    code = function.__code__
+    return code.co_filename, code.co_firstlineno, id(function.__defaults__), id(function.__kwdefaults__)
+
+
+def _module_of(kind: type) -> str:
+    return str(type.__getattribute__(kind, "__module__"))
+
+
+@functools.lru_cache(1024)
+def names_in(code: types.CodeType) -> frozenset[str]:
     """The names that some code may look up, that of functions inside it included."""
-    inner = [names_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return set(code.co_names).union(*inner)
+    return frozenset(code.co_names).union(*map(names_in, _inside(code)))
+
+
+@functools.lru_cache(1024)
+def globals_in(code: types.CodeType) -> frozenset[str]:
+    """Those of the names that are not attributes."""
+    own = (each.argval for each in dis.get_instructions(code) if each.opname in _GLOBALS)
+    return frozenset(own).union(*map(globals_in, _inside(code)))
+
+
+def _inside(code: types.CodeType) -> list[types.CodeType]:
+    return [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
 
 
 def _held_by(cell: Any) -> list[Any]:

@@ -10,10 +10,10 @@ import time
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from codedag.autopilot.ordered import Batch, GaveUp, Habit, Item, give_state, state_of
+from codedag.autopilot.ordered import Batch, Habit, Item, give_state, settings, state_of
 from codedag.autopilot.reach import Reach
 from codedag.backends.same import same
-from codedag.instrument.guard import on_trial
+from codedag.instrument.guard import GaveUp, on_trial
 from codedag.instrument.sites import CALL
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import _order
@@ -101,6 +101,7 @@ class Turns(Batch):
         self.left: dict[int, dict[int, tuple[Any, Any]]] = {}  # turn -> where it left the generators
         self.until = len(elements)  # the turn from which on nothing may be used
         self._reach = None if whole else Reach([function, *around, *elements], function.__globals__, bound)
+        self._settings = settings()
         self._expected: dict[int, Any] | None = None
 
     def can_be_watched(self) -> bool:
@@ -124,6 +125,8 @@ class Turns(Batch):
                 _order.enter(None)
             if raised:
                 self._broke_off(turn, raised)
+            elif turn.stopped:  # a library took what was to end it
+                self.give_up(turn.stopped)
             if not self.reason:
                 turn.end()
 
@@ -188,6 +191,8 @@ class Turns(Batch):
             return No("the loop changes what it runs over")
         if self.whole:
             return Yes
+        if settings() != self._settings:
+            return No("the loop changes a setting of the process")
         if self._reach is None or not self._reach.is_same():
             return No("the loop changes something that its turns read")
         if any(file_state(path) != state for path, state in turn.files):

@@ -36,8 +36,9 @@ def _is_all_own(value: Any, roots: tuple[type, ...], depth: int = 8) -> bool:
         return False
     if not any(root in bases(kind) for root in roots) or _has_callbacks(value):
         return False
-    inside = vars(value).get("transforms", ())
-    return depth > 0 and all(_is_all_own(each, roots, depth - 1) for each in inside)
+    if roots[1] not in bases(kind):  # a transform may have functions of the library under that name
+        return True
+    return depth > 0 and all(_is_all_own(each, roots, depth - 1) for each in vars(value).get("transforms", ()))
 
 
 def _has_callbacks(value: Any) -> bool:

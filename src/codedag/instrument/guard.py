@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
-from codedag.instrument.signals import raised_by_handler
+import msgspec
+
+from codedag.instrument.signals import is_interrupt, raised_by_handler
 from codedag.ir.errors import CodedagError
 
 P = ParamSpec("P")
@@ -19,8 +20,11 @@ class Declined(Exception):  # noqa: N818 - control flow inside one change, turne
     """Something that a change does not take on; the program then runs as written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class GaveUp(BaseException):
+    """What ends a part of the program that runs on trial: nothing that a handler of the program may take."""
+
+
+class Failed(msgspec.Struct, frozen=True):
     """Why something of ours did not work; `expected` if we declined it ourselves."""
 
     reason: str
@@ -52,8 +56,10 @@ def on_trial(function: Callable[P, T], /, *args: P.args, **keywords: P.kwargs) -
     """The result of the program's own code that can be taken back, and what it raised; it will run again as written."""
     try:
         return function(*args, **keywords), ""
-    except Exception as error:
-        if raised_by_handler(error.__traceback__):
+    except GaveUp:
+        raise
+    except BaseException as error:  # also sys.exit(): another thread would end with it, and nobody would know
+        if raised_by_handler(error.__traceback__) or is_interrupt(error):
             raise  # a signal does not come twice
         return None, error.__class__.__name__
 

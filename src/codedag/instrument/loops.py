@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from codedag.instrument.numbering import number
-from codedag.instrument.rewrite import bind, parsed, rewrite_statements, unheard
+from codedag.instrument.rewrite import bind, parsed, rewrite_statements
+from codedag.instrument.warned import unheard
 
 ITEM = "codedag item"  # the parameter that is what the loop is at: no name of the program
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)

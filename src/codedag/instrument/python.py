@@ -9,17 +9,17 @@ import marshal
 import types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from codedag.instrument.rewrite import unheard
+import msgspec
+
+from codedag.instrument.warned import unheard
 
 _HEADER = 16
 _BY_TIME = b"\0\0\0\0"  # flags of a file that is valid while the source has the same time and size
 
 
-@dataclass(frozen=True, slots=True)
-class Plain:
+class Plain(msgspec.Struct, frozen=True):
     """A source file as Python's import has it; `ask` asks that import, which may compile and warn."""
 
     path: str

@@ -11,9 +11,7 @@ import ast
 import copy
 import sys
 import types
-import warnings
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +19,7 @@ from codedag.instrument import sites as site_module
 from codedag.instrument.compiled import Compiled
 from codedag.instrument.numbering import number
 from codedag.instrument.sites import SiteInfo
+from codedag.instrument.warned import unheard
 
 _SITE, _LOOP, _SPREAD = "\0codedag:site:", "\0codedag:loop:", "\0codedag:spread:"
 _ITERATES_AT_LOOP = sys.version_info < (3, 13)  # where a failing iter() is reported: at the loop, or at what it is over
@@ -268,23 +267,6 @@ def _where_called(node: ast.Call) -> ast.expr:
     at = copy.copy(node)
     at.lineno, at.col_offset = method.end_lineno, method.end_col_offset - length
     return at
-
-
-@contextmanager
-def unheard(action: str = "ignore") -> Iterator[None]:
-    """Compiling in here warns nobody (or fails, with "error").
-
-    The user's own warnings come from Python's import, or from compiling the source as it stands.  The compiler warns
-    that a text constant is not callable: ours is replaced before it runs.  catch_warnings() would make every warning
-    that the program has already shown appear again, so the filter goes in and out by itself.
-    """
-    filters = warnings.filters
-    first = (action, None, Warning, None, 0)
-    filters.insert(0, first)  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        filters.remove(first)  # type: ignore[attr-defined]
 
 
 def parsed(source: bytes, file: str) -> ast.Module:

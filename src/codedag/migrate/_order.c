@@ -16,7 +16,7 @@
 #endif
 
 enum { CALL, BINARY, UNARY, INPLACE, GETITEM, SETITEM, RETURN, ITERATE };
-enum { ONCE, ALWAYS, THEN }; /* what the asked one answers: this time, whenever it is alike, or tell it when it is done */
+enum { ONCE, ALWAYS, THEN, INSTEAD }; /* the answer: this time, whenever it is alike, tell it when it is done, or run `instead` */
 enum { TYPES = 20, ENTRIES = 4, INSIDE = 4 };
 
 typedef struct {             /* the types of some values, and of what is in those that are short tuples and lists */
@@ -39,6 +39,7 @@ typedef struct {
     int listed;              /* it stands in a loop whose turns run ahead: what it gives is written down, and given again */
     PyObject *site, *function, *inner, *ask;
     PyObject *again;         /* a draw that was let through: the method, its generator and its name, or None */
+    PyObject *instead;       /* what the item runs, called with the item first, if that was the answer */
     Entry entries[ENTRIES];
 } Check;
 
@@ -169,6 +170,21 @@ static PyObject *tell(Check *c, PyObject *result) { /* takes the reference to re
     return NULL;
 }
 
+/* Calls `instead` with this check and the item before the arguments. */
+static PyObject *run_instead(Check *c, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    Py_ssize_t count = n + (names ? PyTuple_GET_SIZE(names) : 0);
+    PyObject **all = PyMem_New(PyObject *, count + 2);
+    if (!all) return PyErr_NoMemory();
+    PyObject *mine = item, *runs = c->instead;
+    all[0] = (PyObject *)c; all[1] = mine;
+    memcpy(all + 2, args, count * sizeof *all);
+    Py_INCREF(mine); Py_INCREF(runs);
+    PyObject *result = PyObject_Vectorcall(runs, all, n + 2, names);
+    Py_DECREF(mine); Py_DECREF(runs);
+    PyMem_Free(all);
+    return result;
+}
+
 static int is_plain_lookup(PyObject *held, PyObject *at) { /* looks at no item, whatever the items are */
     if (PyList_CheckExact(held) || PyTuple_CheckExact(held)) return PyLong_CheckExact(at) || PySlice_Check(at);
     return PyDict_CheckExact(held) && (PyUnicode_CheckExact(at) || PyLong_CheckExact(at));
@@ -188,6 +204,7 @@ static PyObject *asked_call(Check *c, PyObject *const *args, Py_ssize_t n, PyObj
     int code = ask(c, args, n, names);
     if (code < 0) return NULL;
     if (code == ALWAYS) remember(c, key, method, &types, names);
+    if (code == INSTEAD && c->instead && call) return run_instead(c, args, n, names);
     PyObject *result = forward(c, args, n, names);
     return code == THEN ? tell(c, result) : result;
 }
@@ -259,13 +276,13 @@ static PyObject *check_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
 }
 
 static int check_traverse(Check *c, visitproc visit, void *arg) {
-    Py_VISIT(c->site); Py_VISIT(c->function); Py_VISIT(c->inner); Py_VISIT(c->ask); Py_VISIT(c->again);
+    Py_VISIT(c->site); Py_VISIT(c->function); Py_VISIT(c->inner); Py_VISIT(c->ask); Py_VISIT(c->again); Py_VISIT(c->instead);
     return 0;
 }
 
 static int check_clear(Check *c) {
     for (int i = 0; i < ENTRIES; i++) drop(&c->entries[i]);
-    Py_CLEAR(c->site); Py_CLEAR(c->function); Py_CLEAR(c->inner); Py_CLEAR(c->ask); Py_CLEAR(c->again);
+    Py_CLEAR(c->site); Py_CLEAR(c->function); Py_CLEAR(c->inner); Py_CLEAR(c->ask); Py_CLEAR(c->again); Py_CLEAR(c->instead);
     return 0;
 }
 
@@ -288,6 +305,7 @@ static PyMemberDef check_members[] = {
     {"listed", T_INT, offsetof(Check, listed), 0, "whether it stands in a loop whose turns run ahead"},
     {"site", T_OBJECT, offsetof(Check, site), READONLY, "the site it stands at"},
     {"again", T_OBJECT, offsetof(Check, again), 0, "a draw that may be let through once it is its turn: method, generator, name"},
+    {"instead", T_OBJECT, offsetof(Check, instead), 0, "what an item runs if the answer is INSTEAD: called with check, item and arguments"},
     {"inner", T_OBJECT, offsetof(Check, inner), 0, "the variant that runs once the check is passed"},
     {NULL, 0, 0, 0, NULL}};
 static PyMethodDef check_methods[] = {
@@ -457,5 +475,6 @@ PyMODINIT_FUNC PyInit__order(void) {
     PyModule_AddIntConstant(m, "ONCE", ONCE);
     PyModule_AddIntConstant(m, "ALWAYS", ALWAYS);
     PyModule_AddIntConstant(m, "THEN", THEN);
+    PyModule_AddIntConstant(m, "INSTEAD", INSTEAD);
     return m;
 }

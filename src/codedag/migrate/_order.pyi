@@ -4,6 +4,7 @@ from typing import Any
 ONCE: int
 ALWAYS: int
 THEN: int
+INSTEAD: int
 
 class Check:
     kind: int
@@ -11,6 +12,7 @@ class Check:
     inner: Any
     listed: int
     again: tuple[Any, Any, str] | None
+    instead: Callable[..., Any] | None
     def __init__(self, kind: int, site: Any, function: Any, inner: Any, ask: Callable[..., int]) -> None: ...
     def __call__(self, *args: Any, **keywords: Any) -> Any: ...
     def forget(self) -> None: ...

@@ -17,6 +17,7 @@ from typing import Any
 
 from codedag.backends.known import Effect, Known, known_call
 from codedag.backends.same import same
+from codedag.instrument.warned import Heard, calls_back, mode
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
 from codedag.migrate.guard import Failed, attempt
@@ -80,8 +81,13 @@ class Recall:
         if found is not _ABSENT and not isinstance(found, Failed):
             return self._given(found, time.perf_counter() - started, space, function, args, keywords)
         started = time.perf_counter()
-        value = self._run(space, function, args, keywords)
-        attempt(self._note, key, args, keywords, value, time.perf_counter() - started)
+        with Heard() as heard:
+            value = self._run(space, function, args, keywords)
+        seconds = time.perf_counter() - started
+        if heard.warned:
+            self.trial.decline("it warns, and would not if its result were kept")
+        else:
+            attempt(self._note, key, args, keywords, value, seconds)
         return value
 
     def _run(self, space: dict[str, Any], function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -114,11 +120,14 @@ class Recall:
         if not isinstance(known, Known) or known.effect is not Effect.PURE or not known.deterministic:
             self.trial.decline("it is not known to give the same for the same")
             return None
+        if calls_back():
+            self.trial.decline("numpy is to call the program about odd numbers")
+            return None
         shown = [_shown(value) for value in (*args, *keywords.values())]
         if any(each is None for each in shown):
             self.trial.decline("arguments that cannot be compared")
             return None
-        return (function, len(args), tuple(keywords), *shown)
+        return (function, mode(), len(args), tuple(keywords), *shown)
 
     def _recalled(self, key: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """A copy of what was kept if all bytes of the arguments are the same, else nothing."""

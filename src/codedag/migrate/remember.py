@@ -21,12 +21,14 @@ from typing import Any
 from codedag.backends.known import Effect, Known, known_call, known_operator
 from codedag.backends.same import same
 from codedag.instrument.sites import CALL
+from codedag.instrument.warned import Heard
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
 from codedag.migrate.common import Lying, can_keep
 from codedag.migrate.disk import Stored
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.memory import Memory
+from codedag.migrate.pictures import Packed, is_picture, packed, unpacked
 from codedag.migrate.standin import Method, StandIn
 from codedag.migrate.stands import behind
 from codedag.migrate.trial import Trial
@@ -137,9 +139,11 @@ class Prefix:
                 recall = Recall(self, kept, key)
                 return self._skip(recall, caller, function, args, keywords, _getframe(1).f_globals)
             call = caller.in_module(_getframe(1).f_globals)
-            value = inner(function, *args, **keywords) if inner is not None else call(function, args, keywords)
-            if type(key) is tuple:
-                attempt(self._went, 0, key, value)
+            if type(key) is not tuple:
+                return inner(function, *args, **keywords) if inner is not None else call(function, args, keywords)
+            with Heard() as heard:
+                value = inner(function, *args, **keywords) if inner is not None else call(function, args, keywords)
+            attempt(self._went, 0, key, value, heard)
             return value
 
         return first
@@ -165,9 +169,11 @@ class Prefix:
                 key = run.key
                 attempt(self._learn, number, function, rest, keywords)
             call = caller.in_module(space)
-            value = inner(*args, **keywords) if inner is not None else call(function, rest, keywords)
-            if key is not None:
-                attempt(self._went, number, key, value)
+            if key is None:
+                return inner(*args, **keywords) if inner is not None else call(function, rest, keywords)
+            with Heard() as heard:
+                value = inner(*args, **keywords) if inner is not None else call(function, rest, keywords)
+            attempt(self._went, number, key, value, heard)
             return value
 
         return later
@@ -221,9 +227,13 @@ class Prefix:
             self._learned, self._is_sure = 0, False
         self.constant[number] = part
 
-    def _went(self, number: int, key: Any, value: Any) -> None:
-        """Notes a step that ran as written; after the last one its value is kept."""
+    def _went(self, number: int, key: Any, value: Any, heard: Heard) -> None:
+        """Notes a step that ran as written; after the last one its value is kept, unless a step warned."""
         run = self._run
+        if heard.warned:
+            run.key, run.step, run.value = None, -1, None
+            self.trial.decline("it warns, and would not if its result were kept")
+            return
         self.kinds[number] = type(value)  # not the value: it is the program's, and nobody else may hold it
         run.key, run.step, run.value = key, number, value
         if number != self.length - 1:
@@ -270,18 +280,21 @@ class Prefix:
         """What was kept, as the program's own."""
         if type(recall.kept) is Lying and self.memory.common is not None:
             return self.memory.common.read(recall.kept)
+        if type(recall.kept) is Packed and self.memory.common is not None:
+            return unpacked(self.memory.common.read(recall.kept.lying))
         if type(recall.kept) is not Stored:
             return copied(recall.kept)
         assert self.memory.disk is not None
         return self.memory.disk.read(recall.kept)
 
     def _keep_for_others(self, key: Any, value: Any) -> None:
-        if not can_keep(value):
+        kept = packed(value) if is_picture(type(value)) else value
+        if not can_keep(kept):
             self.trial.stop(f"a {type(value).__name__} cannot be kept for other processes")
             return
         name = self._common_name(key)
         if self.memory.common is not None and name is not None and not _is_new(key):
-            self.memory.common.keep(name, value)
+            self.memory.common.keep(name, kept)
 
     def _kept_by_others(self, key: Any) -> Any:
         """What a worker has kept under a key, or None."""
@@ -291,8 +304,8 @@ class Prefix:
         found = attempt(self.memory.common.find, name)
         if found is None or isinstance(found, Failed):
             return None
-        self._kept[key] = found
-        return found
+        self._kept[key] = Packed(found) if is_picture(self.kinds[self.length - 1]) else found
+        return self._kept[key]
 
     def _common_name(self, key: Any) -> bytes | None:
         """The same bytes in all workers for the same prefix and key; None if a function has no name."""
@@ -302,7 +315,8 @@ class Prefix:
             return None
         info = self.links[0].site.info
         others = [part[1:] for part in self.constant[1 : self.length]]
-        what = (info.file, [link.site.info.index for link in self.links[: self.length]], names, key[1:], others)
+        sites = [link.site.info.index for link in self.links[: self.length]]
+        what = (info.file, sites, names, key[1:], others, self.kinds[self.length - 1].__name__)
         return hashlib.blake2b(repr(what).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
     def _lost(self, recall: Recall, space: dict[str, Any], why: Failed) -> Any:

@@ -41,7 +41,7 @@ def may_run(
     """
     if substitution.equivalence not in allow:
         return No(f"{substitution.name} is {substitution.equivalence.value}, which this plan does not allow")
-    for question in (used_by_program, _is_there, Substitution.available):
+    for question in (used_by_program, is_there, Substitution.available):
         verdict = question(substitution)
         if not verdict:
             return verdict
@@ -49,7 +49,7 @@ def may_run(
     return No(proven.reason) if isinstance(proven, Failed) else proven
 
 
-def _is_there(substitution: Substitution) -> Verdict:
+def is_there(substitution: Substitution) -> Verdict:
     """Yes unless a library is just being imported: a proof would run what is half there."""
     libraries = {substitution.source.partition(".")[0], library_of(substitution.needs)}
     busy = [name for name in list(sys.modules) if name.partition(".")[0] in libraries and is_loading(name)]

@@ -11,6 +11,7 @@ cv2 = pytest.importorskip("cv2")
 from codedag.autopilot import capped  # noqa: E402
 from codedag.autopilot.capped import Capping, may_cap  # noqa: E402
 from codedag.instrument.program import Program  # noqa: E402
+from codedag.ir.verdict import Yes  # noqa: E402
 
 FREE = """
     import cv2
@@ -93,3 +94,25 @@ def test_a_process_that_is_no_worker_is_left_alone(asked):
     assert made.verdict
     assert not made.begin_worker()
     assert cv2.getNumThreads() == before
+
+
+def test_a_forked_worker_touches_no_lock_of_the_pool_that_it_inherits(monkeypatch):
+    """Ending that pool (1) hung once in all workers of a loader: its threads are not there, their locks are."""
+    asked = []
+    library = types.SimpleNamespace(getNumThreads=lambda: 2, setNumThreads=asked.append)
+    monkeypatch.setitem(sys.modules, "cv2", library)
+    monkeypatch.setattr(capped, "workers_here", lambda: 2)
+    monkeypatch.setattr(capped, "_cores", lambda: 2)
+    made = Capping(None)
+    made.verdict = Yes
+    assert made.begin_worker()
+    assert asked == [0]
+
+
+def test_no_pool_of_cv2_is_one_thread():
+    before = cv2.getNumThreads()
+    try:
+        cv2.setNumThreads(0)
+        assert cv2.getNumThreads() == 1
+    finally:
+        cv2.setNumThreads(before)

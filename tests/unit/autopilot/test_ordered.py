@@ -266,21 +266,25 @@ def test_what_others_could_notice_is_given_up_before_it_happens(ran, setup, body
     assert repr({name: value for name, value in vars(made.data).items() if name != "it"}) == kept
 
 
-def test_an_item_that_raises_is_taken_back_and_raises_in_order(ran):
-    made = ran("""
+@pytest.mark.parametrize("kind", ["KeyError", "SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseException"])
+@pytest.mark.parametrize("place", [0, 2, 3])
+def test_an_item_that_raises_is_taken_back_and_raises_in_order(ran, kind, place):
+    made = ran(f"""
     class Data:
         def __getitem__(self, i):
             x = random.random()
-            if i == 5: raise KeyError(i)
+            if i == 5: raise {kind}(i)
             return x
     """)
-    before = states()
-    batch = made.ahead([1, 2, 5, 7])
-    assert "KeyError" in batch.reason
+    before, indices = states(), [1, 2, 3, 4]
+    indices[place] = 5
+    batch = made.ahead(indices)
+    assert kind in batch.reason
     batch.take_back()
     assert states() == before
-    with pytest.raises(KeyError):
-        [made.data[i] for i in [1, 2, 5, 7]]
+    with pytest.raises(BaseException, match="5") as raised:
+        [made.data[i] for i in indices]
+    assert type(raised.value).__name__ == kind
 
 
 def test_files_and_pictures_that_an_item_opens(ran, tmp_path):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.machinery
+import sys
+import types
 
 import pytest
 
+from codedag.autopilot import proving as proving_module
 from codedag.autopilot.proving import ENDED, Proving, WhenProven
 from codedag.backends import apart
-from codedag.backends.registry import EXACT
+from codedag.backends.registry import EXACT, find
 from codedag.ir.verdict import No, Yes
 
 
@@ -55,7 +59,7 @@ class Prover:
 
 @pytest.fixture
 def proving():
-    made = Proving(False, contextlib.nullcontext)
+    made = Proving(False, contextlib.nullcontext, lambda: True)
     made._prover = Prover()
     return made
 
@@ -198,3 +202,51 @@ def test_what_cannot_be_proven_leaves_the_function_as_it_is(pilot):
     pilot.prove._prover.answer(call.substitution, No("it differs"))
     pilot.prove.look()
     assert (pilot.applied, pilot.installed, pilot.prove.waits()) == ([], [], False)
+
+
+class LooksForThePilot:
+    """A sleep during which the program's thread ends its import, after some looks."""
+
+    def __init__(self, spec):
+        self.spec, self.looks = spec, 0
+
+    def __call__(self, _):
+        self.looks += 1
+        self.spec._initializing = self.looks < 3
+
+
+@pytest.fixture
+def half_loaded(monkeypatch):
+    module = types.ModuleType("scipy.half_loaded")
+    module.__spec__ = importlib.machinery.ModuleSpec("scipy.half_loaded", None)
+    module.__spec__._initializing = True
+    monkeypatch.setitem(sys.modules, "scipy.half_loaded", module)
+    sleeps = LooksForThePilot(module.__spec__)
+    monkeypatch.setattr(proving_module.time, "sleep", sleeps)
+    return sleeps
+
+
+def test_what_the_program_is_just_importing_is_waited_for_beside_it(half_loaded, proving):
+    pytest.importorskip("scipy.ndimage")
+    pytest.importorskip("cv2")
+    median = find("scipy.ndimage.median_filter", "cpu")[0]
+    proving._prover.answer(median, Yes)
+    assert proving.permits(median, [EXACT]) == Yes
+    assert half_loaded.looks == 3
+
+
+def test_the_programs_own_thread_never_waits_for_an_import(half_loaded, proving):
+    pytest.importorskip("scipy.ndimage")
+    pytest.importorskip("cv2")
+    proving._is_beside = lambda: False
+    median = find("scipy.ndimage.median_filter", "cpu")[0]
+    assert proving.permits(median, [EXACT]) == No("scipy.half_loaded is still being loaded")
+    assert half_loaded.looks == 0
+
+
+def test_nobody_waits_for_an_import_once_the_program_has_ended(half_loaded, proving):
+    pytest.importorskip("scipy.ndimage")
+    pytest.importorskip("cv2")
+    proving.end()
+    median = find("scipy.ndimage.median_filter", "cpu")[0]
+    assert proving.permits(median, [EXACT]) == No("scipy.half_loaded is still being loaded")

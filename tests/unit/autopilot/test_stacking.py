@@ -49,8 +49,24 @@ def batch(stacking, items, collate=default_collate):
         lambda i: [image(i), image(i, dtype=torch.uint8, side=200), f"name {i}"],
         lambda i: {"image": image(i), "box": torch.ones(4) * i, "more": (i, 0.5)},
         lambda i: (image(i, dtype=torch.float64), image(i)),
+        lambda i: (image(i).transpose(0, 2).contiguous().transpose(0, 2), i),
+        lambda i: (image(i).transpose(1, 2), image(i, dtype=torch.uint8, side=200).permute(2, 0, 1)),
+        lambda i: (image(i).numpy(), i),
+        lambda i: {"array": image(i, dtype=torch.float64).numpy(), "tensor": image(i)},
+        lambda i: (image(i).permute(1, 2, 0).numpy(), image(i)),
     ],
-    ids=["a tensor", "with a label", "two in a list", "a dict", "two"],
+    ids=[
+        "a tensor",
+        "with a label",
+        "two in a list",
+        "a dict",
+        "two",
+        "channels last",
+        "turned",
+        "an array",
+        "an array and a tensor",
+        "a turned array",
+    ],
 )
 def test_a_batch_is_what_torch_makes(make):
     stacking = Stacking()
@@ -102,10 +118,20 @@ def test_other_collate_functions_are_never_replaced(monkeypatch):
     assert batch(stacking, [image(i) for i in range(4)]) is None
 
 
-def test_what_lies_with_channels_last_is_left_to_torch():
+@pytest.mark.parametrize("step", [2, -1])
+def test_arrays_and_tensors_with_gaps_are_left_to_torch(step):
     stacking = Stacking()
     for _ in range(3):
-        items = [image(i).transpose(0, 2).contiguous().transpose(0, 2) for i in range(4)]
+        items = [image(i, side=160)[:, :, ::2] if step > 0 else image(i).numpy()[::-1].copy()[:, ::2] for i in range(4)]
+        assert batch(stacking, items) is None
+
+
+def test_an_array_that_cannot_be_written_is_left_to_torch():
+    stacking = Stacking()
+    for _ in range(3):
+        items = [image(i).numpy() for i in range(4)]
+        for item in items:
+            item.flags.writeable = False
         assert batch(stacking, items) is None
 
 

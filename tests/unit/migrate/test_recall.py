@@ -172,3 +172,35 @@ def test_comparing_is_by_bytes():
     assert not recall_module._equal(left, right)
     assert recall_module._equal(np.array([np.nan]), np.array([np.nan]))
     assert recall_module._equal(np.arange(3, dtype=np.uint8), np.arange(3, dtype=np.uint8))
+
+
+def test_a_call_that_warns_warns_each_time(runs):
+    _, call = made()
+    for _ in range(5):
+        with pytest.warns(RuntimeWarning):
+            call(np.log, np.zeros(1000))
+    assert len(runs) == 5
+
+
+def test_under_other_settings_of_numpy_it_is_another_call(runs):
+    _, call = made()
+    with np.errstate(all="ignore"):
+        for _ in range(4):
+            call(np.sqrt, np.full(1000, 1e300))
+        assert len(runs) < 4
+    with np.errstate(all="raise"):
+        call(np.sqrt, np.full(1000, 1e300))
+    assert runs[-1] is np.sqrt
+    ran = len(runs)
+    with np.errstate(all="ignore"):
+        call(np.sqrt, np.full(1000, 1e300))
+    assert len(runs) == ran
+
+
+def test_numpy_calls_the_program_each_time(runs):
+    _, call = made()
+    found = []
+    with np.errstate(all="call", call=lambda kind, flag: found.append(kind)):
+        for _ in range(5):
+            call(np.log, np.zeros(1000))
+    assert len(found) == 5

@@ -1,0 +1,114 @@
+"""Warnings of our own work, which nobody hears, and of work of the program's that is kept or runs at another time.
+
+Work that warns must run as written each time: who skips it skips the warning, and who runs it ahead shows it too early.
+Whether anything is shown is up to the filters of the program, which may change.  So a filter that matches nothing
+stands before all others while such work runs: it is asked about every warning that was not shown at its line already.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+
+class Ear:
+    """Stands before the filters of the program while it is open, and tells what it hears."""
+
+    def __init__(self, heard: Callable[[str], None]) -> None:
+        self._heard = heard
+        self._filters: list[Any] | None = None
+        self._entry = ("ignore", self, Warning, None, 0)  # what `warnings` asks: the message must match this
+
+    def match(self, message: str) -> None:
+        """Tells of a warning, and matches none."""
+        self._heard(message)
+
+    def open(self) -> None:
+        """Hears of all warnings from now on."""
+        filters: Any = warnings.filters
+        if type(filters) is list and self._filters is None:
+            self._filters = filters
+            filters.insert(0, self._entry)
+
+    def close(self) -> None:
+        """Hears nothing any more; a program that has copied the filters meanwhile keeps one that matches nothing."""
+        filters, self._filters = self._filters, None
+        _remove(filters or [], self._entry)
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Heard(Ear):
+    """Remembers whether it has heard of a warning."""
+
+    def __init__(self) -> None:
+        super().__init__(self._note)
+        self.warned = False
+
+    def _note(self, message: str) -> None:
+        self.warned = True
+
+
+def mode() -> tuple[Any, ...]:
+    """What would be done about odd numbers and warnings: the same call may have to raise under other settings."""
+    numpy = sys.modules.get("numpy")
+    numbers = tuple(numpy.geterr().values()) if numpy is not None else ()
+    return numbers, tuple(entry for entry in warnings.filters if not isinstance(entry[1], Ear))
+
+
+def calls_back() -> bool:
+    """Whether numpy tells a function or stream of the program about odd numbers, which would hear of them too early."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and not {"call", "print", "log"}.isdisjoint(numpy.geterr().values())
+
+
+def numbers_mode() -> Any:
+    """One value for each setting of what numpy does about odd numbers in this thread; quick to ask for."""
+    numpy = sys.modules.get("numpy")
+    kept = getattr(getattr(getattr(numpy, "_core", None), "umath", None), "_extobj_contextvar", None)
+    if kept is not None:
+        return kept.get(None)
+    return tuple(numpy.geterr().values()) if numpy is not None else None
+
+
+class _Here:
+    """Matches every warning of the thread that made it."""
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+
+    def match(self, message: str) -> bool:
+        """Whether the warning is one of this thread."""
+        return threading.get_ident() == self._thread
+
+
+@contextmanager
+def unheard(action: str = "ignore") -> Iterator[None]:
+    """Compiling in here warns nobody (or fails, with "error"); other threads warn as ever.
+
+    The user's own warnings come from Python's import, or from compiling the source as it stands.  The compiler warns
+    that a text constant is not callable: ours is replaced before it runs.  catch_warnings() would make every warning
+    that the program has already shown appear again, so the filter goes in and out by itself.
+    """
+    filters: Any = warnings.filters
+    first = (action, _Here(), Warning, None, 0)
+    filters.insert(0, first)
+    try:
+        yield
+    finally:
+        _remove(filters, first)
+
+
+def _remove(filters: list[Any], entry: tuple[Any, ...]) -> None:
+    """Takes an entry out; the program may have emptied the filters itself."""
+    for at in reversed([at for at, each in enumerate(filters) if each is entry]):
+        del filters[at]
