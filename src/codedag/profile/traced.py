@@ -62,7 +62,7 @@ def calls_of(graph: Graph, events: Events) -> dict[int, Calls]:
 
 
 def _calls(op: Op, kept: Sequence[float]) -> Calls:
-    mean, others = op.self_seconds / op.count, op.count - len(kept)
+    mean, others = op.self_seconds / op.count, max(op.count - len(kept), 0)
     left = max(op.self_seconds - sum(kept), 0.0)
     fastest = min([*kept, left / others] if others else kept)
     return Calls(fastest, min(usual(kept, others, left), mean), mean)
