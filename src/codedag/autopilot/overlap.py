@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import operator
 import sys
-import time
 import weakref
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from codedag.backends.same import same
 from codedag.instrument.program import Program
 from codedag.instrument.rewrite import parsed
+from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.trial import SLOWER, Trial

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 # by name: a program may leave a mock on the modules
 from os import getpid
 from pathlib import Path
-from time import perf_counter
 
 from codedag.autopilot.estimate import Spans, before_us
 from codedag.autopilot.live import Live
@@ -26,6 +25,7 @@ from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
 from codedag.instrument.python import uncollected
 from codedag.ir import RunDirectory
+from codedag.ir.clock import perf_counter
 from codedag.migrate.disk import Disk
 from codedag.migrate.memory import Memory
 from codedag.trace.rundir import Keeper, loaded_versions

@@ -13,13 +13,13 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from sys import _getframe
-from time import perf_counter
 from typing import Any
 
 from codedag.backends.effects import Effects
 from codedag.backends.elementwise import ROLES, Operand, Role
 from codedag.backends.same import same
 from codedag.instrument.sites import CALL, SETITEM
+from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import No
 from codedag.migrate import lane as fast
 from codedag.migrate.caller import Caller

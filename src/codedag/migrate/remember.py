@@ -12,7 +12,6 @@ import hashlib
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from sys import _getframe
@@ -22,6 +21,7 @@ from codedag.backends.known import Effect, Known, known_call, known_operator
 from codedag.backends.same import same
 from codedag.instrument.sites import CALL
 from codedag.instrument.warned import Heard
+from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
 from codedag.migrate.common import Lying, can_keep
