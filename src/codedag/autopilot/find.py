@@ -7,9 +7,10 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from codedag.backends.elementwise import MAP, PACK, role_of
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find
@@ -23,16 +24,14 @@ if TYPE_CHECKING:
     from codedag.migrate.remember import Link as Step
 
 
-@dataclass(frozen=True, slots=True)
-class FoundChain:
+class FoundChain(msgspec.Struct, frozen=True):
     """A chain in one function: its operations in order, and the sites that run between them."""
 
     links: tuple[ChainLink, ...]
     between: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundCall:
+class FoundCall(msgspec.Struct, frozen=True):
     """A call with a known substitute."""
 
     site: int
@@ -96,8 +95,7 @@ def between(links: Sequence[ChainLink | Step]) -> tuple[int, ...]:
     return tuple(sorted(set(range(numbers[0], numbers[-1])) - set(numbers)))
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPrefix:
+class FoundPrefix(msgspec.Struct, frozen=True):
     """A call that reads a file, and the calls that its value goes through next."""
 
     links: tuple[Step, ...]

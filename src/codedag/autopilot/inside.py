@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from codedag.autopilot.applied import Applied, Refused
 from codedag.backends.registry import find, known_sources
@@ -30,8 +31,7 @@ COUNTED, PATIENCE = 1.0, 20.0  # seconds for which calls inside are counted firs
 CORE = frozenset({"builtins", "numpy", "operator", "torch"})
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(msgspec.Struct, frozen=True):
     """A function to replace inside a library, and the call of the program that leads there."""
 
     source: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import hashlib
 import sys
 import threading
 import types
@@ -23,6 +22,7 @@ from codedag.instrument.rewrite import CannotRewrite, bind, parsed, rewrite
 from codedag.instrument.selection import FilterConfig
 from codedag.instrument.sites import PASS, RECORD, VARIANT, SiteInfo
 from codedag.instrument.table import Columns, SiteTable
+from codedag.ir.sha256 import sha256
 
 if TYPE_CHECKING:
     from codedag.instrument.ahead import Ahead
@@ -56,7 +56,7 @@ class InstrumentedFile:
         plain: Plain | None = None,
     ) -> None:
         self.path, self.source, self.main = path, source, main
-        self.sha256 = hashlib.sha256(source).hexdigest()
+        self.sha256 = sha256(source).hexdigest()
         self._plain = plain or Plain(path, source)
         entry = self._entry(compiled or Compiled(), cache, plain)
         with uncollected():

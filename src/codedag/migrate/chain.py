@@ -11,9 +11,10 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from sys import _getframe
 from typing import Any
+
+import msgspec
 
 from codedag.backends.effects import Effects
 from codedag.backends.elementwise import ROLES, Operand, Role
@@ -38,8 +39,7 @@ Kernels = Callable[[Any, tuple[int, ...], Any, Any], Any]
 Variant = Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(msgspec.Struct, frozen=True):
     """One operation of a chain: its site, its name as traced, and where the array stands (None: found at run time)."""
 
     site: Any

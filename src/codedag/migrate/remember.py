@@ -28,6 +28,7 @@ from codedag.migrate.common import Lying, can_keep
 from codedag.migrate.disk import Stored
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.memory import Memory
+from codedag.migrate.pictures import Packed, is_picture, packed, unpacked
 from codedag.migrate.standin import Method, StandIn
 from codedag.migrate.stands import behind
 from codedag.migrate.trial import Trial
@@ -282,18 +283,21 @@ class Prefix:
         """What was kept, as the program's own."""
         if type(recall.kept) is Lying and self.memory.common is not None:
             return self.memory.common.read(recall.kept)
+        if type(recall.kept) is Packed and self.memory.common is not None:
+            return unpacked(self.memory.common.read(recall.kept.lying))
         if type(recall.kept) is not Stored:
             return copied(recall.kept)
         assert self.memory.disk is not None
         return self.memory.disk.read(recall.kept)
 
     def _keep_for_others(self, key: Any, value: Any) -> None:
-        if not can_keep(value):
+        kept = packed(value) if is_picture(type(value)) else value
+        if not can_keep(kept):
             self.trial.stop(f"a {type(value).__name__} cannot be kept for other processes")
             return
         name = self._common_name(key)
         if self.memory.common is not None and name is not None and not _is_new(key):
-            self.memory.common.keep(name, value)
+            self.memory.common.keep(name, kept)
 
     def _kept_by_others(self, key: Any) -> Any:
         """What a worker has kept under a key, or None."""
@@ -303,8 +307,8 @@ class Prefix:
         found = attempt(self.memory.common.find, name)
         if found is None or isinstance(found, Failed):
             return None
-        self._kept[key] = found
-        return found
+        self._kept[key] = Packed(found) if is_picture(self.kinds[self.length - 1]) else found
+        return self._kept[key]
 
     def _common_name(self, key: Any) -> bytes | None:
         """The same bytes in all workers for the same prefix and key; None if a function has no name."""
@@ -314,7 +318,8 @@ class Prefix:
             return None
         info = self.links[0].site.info
         others = [part[1:] for part in self.constant[1 : self.length]]
-        what = (info.file, [link.site.info.index for link in self.links[: self.length]], names, key[1:], others)
+        sites = [link.site.info.index for link in self.links[: self.length]]
+        what = (info.file, sites, names, key[1:], others, self.kinds[self.length - 1].__name__)
         return hashlib.blake2b(repr(what).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
     def _lost(self, recall: Recall, space: dict[str, Any], why: Failed) -> Any:

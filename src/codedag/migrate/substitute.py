@@ -22,7 +22,7 @@ from codedag.migrate.trial import FAILURES, Trial, made
 __all__ = ["FAILURES", "Substitute"]
 
 
-_AS_FUNCTIONS = ("mean", "nonzero", "sum")  # of arrays: the same as numpy's functions, with the array first
+_AS_FUNCTIONS = ("dot", "mean", "nonzero", "sum")  # of arrays: the same as numpy's functions, with the array first
 
 
 def unbound(function: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:

@@ -82,8 +82,7 @@ def remember_proof(key: str, about: dict[str, Any]) -> str:
     return f"the proof is not kept ({why})" if why else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Unwritten(No):
+class _Unwritten(No, frozen=True):
     """The folder took no file: another folder may."""
 
 
