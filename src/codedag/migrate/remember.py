@@ -12,7 +12,6 @@ import hashlib
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from io import BufferedReader
@@ -22,7 +21,8 @@ from typing import Any
 from codedag.backends.known import Effect, Known, known_call, known_operator
 from codedag.backends.same import same
 from codedag.instrument.sites import CALL
-from codedag.instrument.warned import Heard
+from codedag.instrument.warned import Heard, filters_now
+from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
 from codedag.migrate.common import Lying, can_keep
@@ -131,7 +131,7 @@ class Prefix:
         self._calls: dict[Any, tuple[Any, list[Any]]] = {}
         self._latest: list[tuple[Any, ...] | None] = [None] * len(links)  # a call that was as it must be, as it was
         self._seen: set[Any] = set()
-        self._learned = 0
+        self._learned, self._filters = 0, filters_now()
         self._keeps = self._is_sure = False  # is sure: a copy of it cannot be told from the original
         self._run = _Run()
 
@@ -293,6 +293,9 @@ class Prefix:
     def _usable(self, key: Any) -> Any:
         """What was kept under a key, unless it lies on a disk that is not worth reading."""
         kept = self._kept.get(key)
+        if kept is not None and (now := filters_now()) != self._filters:  # what made no warning may have to now
+            self._kept.clear()
+            self._filters, kept = now, None
         if kept is None and self.memory.in_worker and self._learned > LEARN:
             return self._kept_by_others(key)
         if type(kept) is Stored and self.memory.disk is not None and self.memory.disk.is_slow:
