@@ -43,15 +43,17 @@ BIAS = 0.0
 class CFG:
     power = 1.0
 
+OPTIONS, SIGMAS, GAINS = {"sigma": 3}, [3], np.ones(1)
+
 class Data(Dataset):
     def __init__(self, paths): self.paths, self.size, self.seen = paths, 40, []
     def __len__(self): return 4 * len(self.paths)
     def __getitem__(self, i):
         image = cv2.imread(self.paths[i % len(self.paths)])
-        image = cv2.GaussianBlur(cv2.resize(image, (self.size, self.size)), (0, 0), 3)
+        image = cv2.GaussianBlur(cv2.resize(image, (self.size, self.size)), (0, 0), OPTIONS["sigma"], sigmaY=SIGMAS[0])
         if random.random() < 0.5:
             image = image[:, ::-1]
-        image = image.astype(np.float32) / 255.0 * np.random.uniform(0.9, 1.1)
+        image = image.astype(np.float32) / 255.0 * np.random.uniform(0.9, 1.1) * GAINS[0]
         image = image * np.float32(GAIN[0] * CFG.power + BIAS)
         return torch.from_numpy(image.transpose(2, 0, 1).copy()), i
 """
@@ -70,6 +72,10 @@ STEPS = {
     "draws": ("print(random.random(), np.random.rand(), torch.rand(2).sum().item())", True),
     "breaks": ("if epoch == 2 and number == 9: break", True),
     "sets": ("data.size = 40 + number % 3", False),
+    "sets an item and puts it back": ('OPTIONS["sigma"] = 9; time.sleep(0.02); OPTIONS["sigma"] = 3', False),
+    "sets one of a list and puts it back": ("SIGMAS[0] = 9; time.sleep(0.02); SIGMAS[0] = 3", False),
+    "sets one of an array and puts it back": ("GAINS[0] = 9; time.sleep(0.02); GAINS[0] = 1", False),
+    "sets by name and puts it back": ('setattr(data, "size", 9); time.sleep(0.02); setattr(data, "size", 40)', False),
     "raises": ("if epoch == 3 and number == 5: raise ValueError(number)", True),
     "sets a global": ("globals()['BIAS'] = number % 3", False),
     "sets inside a global": ("GAIN[0] = 1.0 + number % 3", False),
@@ -181,3 +187,44 @@ def test_the_indices_of_the_next_batch_are_looked_up_without_a_draw_from_a_gener
                 pulled += 1
                 batches._num_yielded += 1
     assert pulled > 20
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array])
+def test_indices_that_the_program_changes_after_they_were_looked_up(kind):
+    from torch.utils.data import DataLoader, SubsetRandomSampler
+
+    from codedag.autopilot.overlap import Overlap
+
+    def batches(pulls):
+        torch.manual_seed(5)
+        sampler, overlap, given, pulled = SubsetRandomSampler(kind(list(range(100, 130)))), Overlap(None), [], 0
+        loader = iter(DataLoader(range(200), 4, sampler=sampler))
+        while (batch := next(loader, None)) is not None:
+            given.append(batch.tolist())
+            loader._num_yielded -= 1
+            ahead = overlap._pull(loader) if pulls else None
+            pulled += ahead is not None
+            loader._num_yielded += 1
+            if len(given) % 2:
+                sampler.indices = kind([index + 1 for index in sampler.indices])
+            if ahead is not None:
+                given.append(overlap.next_index(None, loader))
+                loader._num_yielded += 1
+                if len(given) % 2:
+                    sampler.indices = kind([index + 1 for index in sampler.indices])
+        return given, pulled
+
+    torch = pytest.importorskip("torch")
+    (plain, _), (early, pulled) = batches(False), batches(True)
+    assert early == plain
+    assert pulled > 2
+
+
+def test_a_subset_whose_places_cannot_be_told_is_not_looked_into():
+    from types import SimpleNamespace
+
+    from codedag.autopilot.pulled import looked_up_in
+
+    assert looked_up_in(SimpleNamespace(indices=[1, 2, 3])) == [1, 2, 3]
+    for indices in ([1, 2, 2], [], iter([1, 2]), range(1_000_000), ["a", "b"]):
+        assert looked_up_in(SimpleNamespace(indices=indices)) is None

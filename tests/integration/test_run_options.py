@@ -174,6 +174,31 @@ def test_the_ranks_of_a_launcher_run_under_codedag(plain, codedag, tmp_path, wor
     assert codedag("-q", "run", "torchrun", *words).stderr == ""
 
 
+#: What that of accelerate does if there is one rank: it uses its own interpreter.
+ACCELERATE = """
+import subprocess, sys
+if sys.argv[1] != "launch":
+    print("launches nothing")
+else:
+    done = subprocess.run([sys.executable, *sys.argv[2:]], stdout=subprocess.PIPE, text=True)
+    print(done.stdout, end="")
+    sys.exit(done.returncode)
+"""
+
+
+def test_what_accelerate_launches_runs_under_codedag(plain, codedag, tmp_path):
+    (tmp_path / "accelerate").write_text(ACCELERATE)
+    (tmp_path / "train.py").write_text(RANK)
+    expected = plain("accelerate", "launch", "train.py", "a")
+    got = codedag("run", "-o", "run", "accelerate", "launch", "train.py", "a")
+    assert (got.returncode, got.stdout) == (5, expected.stdout)
+    assert "each of them runs under codedag run" in got.stderr
+    assert (tmp_path / "run" / "rank0" / "run.json").exists()
+    got = codedag("run", "accelerate", "config")
+    assert (got.returncode, got.stdout) == (0, "launches nothing\n")
+    assert "each of them" not in got.stderr
+
+
 def test_a_launcher_with_an_interpreter_of_its_own_is_told_apart_from_what_it_starts(codedag, tmp_path):
     (tmp_path / "torchrun").write_text("print('launched')\n")
     got = codedag("run", "torchrun", env={"PYTHON_EXEC": sys.executable})

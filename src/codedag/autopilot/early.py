@@ -75,7 +75,7 @@ class EarlyBatch(Batch):
     ) -> None:  # fmt: skip
         super().__init__(get, indices, habit, stacking)
         self.files: list[tuple[Any, Any]] = []
-        self.reach = Reach(roots)
+        self.reach = Reach(roots, beside=True)
         self.slots = threading.Semaphore(helpers)
         self._settings = settings()
         self._ear = Ear(warned)

@@ -50,6 +50,7 @@ class Item:
     """One item of a batch: what it has drawn, and whether it has its turn."""
 
     __slots__ = ("_has_turn", "_last", "_passed", "batch", "number")
+    is_in_loop = False  # the program runs between it and the next one
 
     def __init__(self, batch: Batch, number: int) -> None:
         self.batch, self.number = batch, number

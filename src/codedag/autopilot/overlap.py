@@ -6,18 +6,17 @@ head start take turns at first, and if that is not faster from one batch to the 
 
 from __future__ import annotations
 
-import ast
 import operator
 import sys
-import time
 import weakref
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from codedag.autopilot.pulled import Pulled, looked_up_in
+from codedag.autopilot.stored import Stored, stored_while_running
 from codedag.backends.same import same
-from codedag.instrument.program import Program
-from codedag.instrument.rewrite import parsed
+from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.trial import SLOWER, Trial
@@ -80,7 +79,7 @@ class Overlap:
     def __init__(self, widen: Widen) -> None:
         self.widen = widen
         self._courses: dict[int, Course] = {}
-        self._pulled: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # iterator -> next indices
+        self._pulled: weakref.WeakKeyDictionary[Any, Pulled] = weakref.WeakKeyDictionary()  # by iterator
         self._loader: Any = None  # a weak reference to the iterator that is asked
         self._changed: Any = None
         self._batch: EarlyBatch | None = None
@@ -118,7 +117,7 @@ class Overlap:
         """What the loader's own method gives: the indices of the next batch, which may have been looked up already."""
         self._loader = weakref.ref(iterator)
         pulled = self._pulled.pop(iterator, None)
-        return original(iterator) if pulled is None else pulled
+        return original(iterator) if pulled is None else pulled.now()
 
     # -- a batch that is asked for
 
@@ -225,9 +224,12 @@ class Overlap:
             return None
         if _draws_again(sampler, (iterator._num_yielded + 2) * batches.batch_size):
             return None
+        before = looked_up_in(sampler) if hasattr(sampler, "indices") else None
+        if before is None and hasattr(sampler, "indices"):
+            return None
         indices = next(iterator._sampler_iter, None)
         if indices is not None:
-            self._pulled[iterator] = indices
+            self._pulled[iterator] = Pulled(sampler, before, indices)
         return indices
 
     def _decline(self, lane: Lane, course: Course, why: str) -> None:
@@ -241,8 +243,9 @@ class Overlap:
         if len(program.files) != self._files:
             self._files = len(program.files)
             self._stored = stored_while_running(program)
-        both = sorted((reach.names & self._stored.attributes) | (reach.globals & self._stored.globals))
-        return f"the program sets {both[0]} while it runs, which its items may read" if both else ""
+        both = (reach.names & self._stored.attributes) | (reach.globals & self._stored.globals)
+        both |= reach.changeable & self._stored.inside
+        return f"the program sets {min(both)} while it runs, which its items may read" if both else ""
 
 
 def _draws_again(sampler: Any, count: int) -> bool:
@@ -256,32 +259,3 @@ def _draws_again(sampler: Any, count: int) -> bool:
     if not hasattr(sampler, "data_source"):  # one that weighs: it draws all of them at once, before the first
         return False
     return bool(sampler.replacement or count > len(sampler.data_source))
-
-
-@dataclass(slots=True)
-class Stored:
-    """The names that a program's code sets elsewhere than where objects are made."""
-
-    attributes: set[str] = field(default_factory=set)
-    globals: set[str] = field(default_factory=set)
-
-
-def stored_while_running(program: Program) -> Stored:
-    """The names of attributes and globals that the program's code sets elsewhere than where objects are made."""
-    found = Stored()
-    for path, file in list(program.files.items()):
-        _stored(parsed(file.source, path), found, "", False)
-    return found
-
-
-def _stored(node: ast.AST, found: Stored, function: str, loops: bool) -> None:
-    for child in ast.iter_child_nodes(node):
-        name = getattr(child, "name", "") if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else function
-        inside = loops or isinstance(child, ast.For | ast.While)
-        if isinstance(child, ast.Attribute) and not isinstance(child.ctx, ast.Load) and name != "__init__":
-            found.attributes.add(child.attr)
-        elif isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store) and not name and inside:
-            found.globals.add(child.id)
-        elif isinstance(child, ast.Global):
-            found.attributes.update(child.names)  # another module may read them as attributes
-        _stored(child, found, name, inside)

@@ -20,6 +20,7 @@ from typing import Any
 from codedag.backends.known_table import bases, named_type
 from codedag.instrument.places import is_installed
 from codedag.ir.verdict import No
+from codedag.migrate import _order
 from codedag.migrate.stands import behind
 
 MOST_THINGS, MOST_NBYTES = 20_000, 2_000_000
@@ -48,9 +49,15 @@ Changed = Callable[[], bool]
 class Reach:
     """What could be read from some roots, as it was when this was made."""
 
-    def __init__(self, roots: Iterable[Any], space: Any = None, bound: Collection[str] = ()) -> None:
-        """`bound` are the names in `space` that what runs ahead binds for itself, and nobody else may read."""
-        self._space, self._bound = space, bound
+    def __init__(
+        self, roots: Iterable[Any], space: Any = None, bound: Collection[str] = (), beside: bool = False
+    ) -> None:
+        """`bound` are the names in `space` that what runs ahead binds for itself, and nobody else may read.
+
+        What runs `beside` the program could read something that is changed and then changed back.
+        """
+        self._space, self._bound, self._beside = space, bound, beside
+        self.changeable: set[str] = set()  # names of lists, sets and arrays: a change that is taken back does not show
         self.why: No | None = None  # why it cannot be told whether it changed
         self.names: set[str] = set()  # that functions on the way look up, as attributes or otherwise
         self.globals: set[str] = set()  # those that are globals
@@ -118,8 +125,12 @@ class Reach:
         if not self._spend(2 * len(value)):
             return False
         keys, values = tuple(value), tuple(value.values())
+        self.changeable |= {key for key, each in zip(keys, values, strict=True) if type(key) is str and _is_a_row(each)}
+        version = _order.version(value) if self._beside else 0
 
         def changed() -> bool:
+            if version and _order.version(value) != version:
+                return True
             if len(value) != len(keys) or not all(map(operator.is_, value, keys)):
                 return True
             return not all(map(operator.is_, value.values(), values))
@@ -154,6 +165,7 @@ class Reach:
         for value in kept.look_up(names):
             if type(value) is not types.ModuleType:
                 self._waiting.append(value)
+        self.changeable |= {name for name in names & kept.there.keys() if _is_a_row(kept.there[name])}
         for value in [kept.there[name] for name in names & kept.there.keys()]:
             inside = type(value) is types.ModuleType and _is_of_the_program(value)
             if inside and self._has_more(vars(value), attributes):
@@ -249,6 +261,10 @@ class Reach:
         if any(isinstance(each, classmethod) for each in vars(kind).values()):
             self._making(kind)
         return True
+
+
+def _is_a_row(value: Any) -> bool:
+    return type(value) in (list, set, bytearray) or type(value).__name__ in ("ndarray", "Tensor", "deque")
 
 
 #: Kinds of values of libraries that hold nothing a program changes, and generators, whose draws are watched for.

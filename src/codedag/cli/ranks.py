@@ -1,7 +1,7 @@
-"""Ranks that a launcher of torch starts: each of them is a program of its own, under `codedag run` of its own.
+"""Ranks that a launcher starts: each of them is a program of its own, under `codedag run` of its own.
 
-The launcher itself is not observed: it only waits.  It asks `PYTHON_EXEC` for the interpreter of its ranks, and gets
-one that begins with us.
+The launcher itself is not observed: it only waits.  That of torch asks `PYTHON_EXEC` for the interpreter of its ranks,
+and gets one that begins with us.  That of accelerate does the same for several, and uses its own interpreter for one.
 """
 
 from __future__ import annotations
@@ -17,17 +17,26 @@ from codedag.instrument.launch import Ending, Target
 
 #: What asks for that interpreter, by its module or by its script.
 TORCH = ("torch.distributed.run", "torch.distributed.launch", "torchrun")
+ACCELERATE = ("accelerate", "accelerate.commands.accelerate_cli", "accelerate-launch", "accelerate.commands.launch")
 _ASKED = "PYTHON_EXEC"
-#: The launcher calls `python -u script`, or `-m module`; the ranks must not write over each other's run.
+#: The launcher calls `python [-u] script`, or `-m module`; the ranks must not write over each other's run.
 _SCRIPT = """#!/bin/sh
-[ "$1" = -u ] && shift
-exec {python} -u -m codedag {quiet}run {words}{output} "$@"
+unbuffered=
+[ "$1" = -u ] && shift && unbuffered=-u
+exec {python} $unbuffered -m codedag {quiet}run {words}{output} "$@"
 """
 
 
 def are_started_by(target: Target) -> bool:
     """Whether a program starts ranks for which we can stand in; an interpreter of the user's own is left alone."""
-    return Path(target.name).name in TORCH and os.name == "posix" and _ASKED not in os.environ
+    launches = Path(target.name).name in TORCH or _is_accelerate(target)
+    return launches and os.name == "posix" and _ASKED not in os.environ
+
+
+def _is_accelerate(target: Target) -> bool:
+    """Whether this is `accelerate launch`, and not one of its other commands."""
+    name = Path(target.name).name
+    return name in ACCELERATE and ("launch" in name or target.args[:1] == ("launch",))
 
 
 def run(target: Target, asked: dict[str, Any], output: str | None, quiet: bool) -> Ending:
@@ -39,6 +48,8 @@ def run(target: Target, asked: dict[str, Any], output: str | None, quiet: bool) 
         interpreter.write_text(_interpreter(asked, output, quiet))
         interpreter.chmod(0o700)
         os.environ[_ASKED] = str(interpreter)
+        if _is_accelerate(target):
+            sys.executable = str(interpreter)
         return launch.run(target, lambda path, source: compile(source, path, "exec", dont_inherit=True))
 
 

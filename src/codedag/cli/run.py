@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codedag.ir import Plan
     from codedag.migrate.wishes import Wishes
 #: What starts other programs rather than doing the work.
-LAUNCHERS = (*ranks.TORCH, "accelerate", "deepspeed")
+LAUNCHERS = (*ranks.TORCH, *ranks.ACCELERATE, "deepspeed")
 _INSIDE = "use torchrun --no-python ... codedag run SCRIPT"
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from codedag.instrument import sites as site_module
 from codedag.instrument.cache import Cache, Entry
 from codedag.instrument.compiled import Compiled, definitions
+from codedag.instrument.nearby import functions_near
 from codedag.instrument.places import Places
 from codedag.instrument.python import Plain, sources_of, uncollected, warns
 from codedag.instrument.rewrite import CannotRewrite, bind, parsed, rewrite
@@ -110,6 +111,16 @@ class InstrumentedFile:
         tree = parsed(self.source, self.path)
         number(tree, self.path, self._compiled.copy())
         return links(tree, main=self.main)
+
+    @cached_property
+    def opened(self) -> list[Link]:
+        """The links from what a `with` statement opens to the one thing that is done with it."""
+        from codedag.instrument.links import opened
+        from codedag.instrument.numbering import number
+
+        tree = parsed(self.source, self.path)
+        number(tree, self.path, self._compiled.copy())
+        return opened(tree, main=self.main)
 
     def aheads(self) -> dict[str, Ahead]:
         """What the source says of its functions about running them ahead of their turn."""
@@ -394,13 +405,17 @@ class Program:
         for loop, switch in enumerate(file.switches):
             switch.on = loop in busy
 
-    def install(self, path: str, owners: Collection[str] | None = None) -> list[Swap]:
-        """Gives settled functions their lean code: plain, or with only their planned sites."""
+    def install(self, path: str, owners: Collection[str] | None = None, *, near: bool = False) -> list[Swap]:
+        """Gives settled functions their lean code: plain, or with only their planned sites.
+
+        With `near`, functions that only values hold keep the code with all sites, which does the same.
+        """
         with self._lock:
             file = self.files[path]
             chosen = self._settled.get(path, set()) if owners is None else set(owners)
             keep = {index for owner in chosen for index in self._planned.get(path, {}).get(owner, ())}
-            return _swap(path, _codes_of(file.only(keep) if keep else file.plain, chosen))
+            functions = {path: functions_near(path)} if near else None
+            return _swap(path, _codes_of(file.only(keep) if keep else file.plain, chosen), functions)
 
     def restore(self) -> int:
         """Puts the plain code back everywhere and takes every variant away; the number of functions changed."""

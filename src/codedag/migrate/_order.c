@@ -451,12 +451,29 @@ static PyObject *references(PyObject *m, PyObject *thing) {
     return PyLong_FromSsize_t(Py_REFCNT(thing));
 }
 
+/* What changes whenever a dict is changed, also if it is changed back; 0 for anything else and where there is none. */
+static PyObject *version(PyObject *m, PyObject *thing) {
+    (void)m;
+#if PY_VERSION_HEX < 0x030E0000
+#ifdef __GNUC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#endif
+    if (PyDict_CheckExact(thing)) return PyLong_FromUnsignedLongLong(((PyDictObject *)thing)->ma_version_tag);
+#ifdef __GNUC__
+#pragma GCC diagnostic pop
+#endif
+#endif
+    return PyLong_FromLong(0);
+}
+
 static PyMethodDef functions[] = {
     {"enter", enter, METH_O, "enter(item or None): what this thread works on from now."},
     {"current", current, METH_NOARGS, "current() -> what this thread works on, or None."},
     {"keep_notes", keep_notes, METH_O, "keep_notes(list or None): where listed checks of this thread write what they gave."},
     {"follow", follow, METH_O, "follow(list or None): what listed checks of this thread give again."},
     {"methods_of", methods_of, METH_O, "methods_of(type): the type of methods of values that are not computed yet."},
+    {"version", version, METH_O, "version(dict) -> what changes whenever it is changed; 0 if there is no such thing."},
     {"references", references, METH_O, "references(thing) -> how many references there are to it, that of the call included."},
     {NULL, NULL, 0, NULL}};
 

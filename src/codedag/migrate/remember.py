@@ -12,16 +12,17 @@ import hashlib
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from io import BufferedReader
 from sys import _getframe
 from typing import Any
 
 from codedag.backends.known import Effect, Known, known_call, known_operator
 from codedag.backends.same import same
 from codedag.instrument.sites import CALL
-from codedag.instrument.warned import Heard
+from codedag.instrument.warned import Heard, filters_now
+from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
 from codedag.migrate.common import Lying, can_keep
@@ -76,6 +77,7 @@ class Recall:
     steps: list[tuple[Caller, Any, tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
     done: bool = False
     value: Any = None
+    opened: Any = None  # the value of the first call, if it had to be made: a `with` statement closes it
 
     @property
     def sample(self) -> Any:
@@ -100,8 +102,20 @@ class Recall:
                     args = (*args[:at], value, *args[at + 1 :])
                 call = caller.in_module(space) if space is not None else None
                 value = call(function, args, keywords) if call else function(*args, **keywords)
+                self.opened = value if number == 0 else self.opened
             self.value, self.done = value, True
         return self.value
+
+    def entered(self, standin: Any) -> Any:
+        """What a `with` statement gets: what stands for the value, if entering that gives the value itself."""
+        if getattr(self.prefix.kinds[0], "__enter__", None) in _themselves():
+            return standin
+        value = self.settle()
+        return type(value).__enter__(value)
+
+    def left(self, *raised: Any) -> Any:
+        """What leaving a `with` statement gives: nothing, unless something had to be opened."""
+        return None if self.opened is None else type(self.opened).__exit__(self.opened, *raised)
 
 
 class Prefix:
@@ -117,7 +131,7 @@ class Prefix:
         self._calls: dict[Any, tuple[Any, list[Any]]] = {}
         self._latest: list[tuple[Any, ...] | None] = [None] * len(links)  # a call that was as it must be, as it was
         self._seen: set[Any] = set()
-        self._learned = 0
+        self._learned, self._filters = 0, filters_now()
         self._keeps = self._is_sure = False  # is sure: a copy of it cannot be told from the original
         self._run = _Run()
 
@@ -218,6 +232,8 @@ class Prefix:
         link, part, function = self.links[number], None, behind(function)
         is_call = link.site.kind == CALL
         known = known_call(function, rest, keywords) if is_call else known_operator(function.__name__, rest)
+        if number == 1 and self._run.key[0] is open:  # nothing else is known to leave nothing behind in a file
+            known = Known(Effect.PURE) if self._reads_a_picture(function, rest, keywords) else No("it reads a file")
         lazy = isinstance(known, Known) and known.effect is Effect.WRITES and known.writes == ("self",) and link.at < 0
         if isinstance(known, Known) and known.deterministic and (known.effect is Effect.PURE or lazy):
             part = _part(link, function, rest, keywords)
@@ -226,6 +242,13 @@ class Prefix:
             self._kept.clear()
             self._learned, self._is_sure = 0, False
         self.constant[number] = part
+
+    def _reads_a_picture(self, function: Any, rest: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+        """Whether Pillow opens the picture that begins where a file does that was opened just before."""
+        pillow = sys.modules.get("PIL.Image")
+        return (
+            pillow is not None and function is pillow.open and not keywords and [*map(type, rest)] == [BufferedReader]
+        )
 
     def _went(self, number: int, key: Any, value: Any, heard: Heard) -> None:
         """Notes a step that ran as written; after the last one its value is kept, unless a step warned."""
@@ -270,6 +293,9 @@ class Prefix:
     def _usable(self, key: Any) -> Any:
         """What was kept under a key, unless it lies on a disk that is not worth reading."""
         kept = self._kept.get(key)
+        if kept is not None and (now := filters_now()) != self._filters:  # what made no warning may have to now
+            self._kept.clear()
+            self._filters, kept = now, None
         if kept is None and self.memory.in_worker and self._learned > LEARN:
             return self._kept_by_others(key)
         if type(kept) is Stored and self.memory.disk is not None and self.memory.disk.is_slow:
@@ -369,6 +395,12 @@ class Prefix:
         if type(recall.kept) is Stored and self.memory.disk is not None:
             self.memory.disk.timed(ended - between, between - started)
         return original
+
+
+def _themselves() -> list[Any]:
+    """The methods of files and pictures that give the object itself to a `with` statement."""
+    pillow = sys.modules.get("PIL.Image")
+    return [BufferedReader.__enter__, *([pillow.Image.__enter__] if pillow is not None else [])]
 
 
 def _is_new(key: Any) -> bool:
