@@ -10,8 +10,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import mul
 
 LINE = 64  # bytes that memory is read by
+LANES, CHAIN, HEADER = 8, 4.0, 6.0  # elements in a register; cycles of a sum that waits for the last; of a loop's start
+BEYOND = (4.0, 12.0, 60.0)  # cycles for a line from beyond each cache, with some of them on the way at once
 CACHES = (32 << 10, 512 << 10, 16 << 20)  # bytes, of one core of what is common today
 
 
@@ -70,16 +73,26 @@ def features(nest: LoopNest, schedule: Schedule, caches: Sequence[int] = CACHES)
     """What tells this schedule from others of the same nest."""
     levels = levels_of(nest, schedule)
     every = math.prod(nest.extents)
-    last = next((level for level in reversed(levels) if level.turns > 1), levels[-1])
-    fetched = [
-        math.log2(1e-6 + fetched_lines(nest, levels, size // part) / every) for size in caches for part in (1, 2)
-    ]
+    turning = [level for level in levels if level.turns > 1] or levels[-1:]
+    fetched = [fetched_lines(nest, levels, size // part) / every for size in caches for part in (1, 2)]
     tile = sum(_lines(access, _covered(nest, levels, len(nest.extents))) for access in nest.accesses) * LINE
+    begun = _headers(levels) / every
+    guess = _cycles(nest, turning[-1]) + HEADER * begun + sum(map(mul, BEYOND, fetched[::2]))
     return [
-        *fetched, *(math.log2(tile / size) for size in caches), *_innermost(nest, last),
-        math.log2(last.turns), math.log2(1 + _headers(levels) / every),
-        _wasted(nest, schedule),
+        math.log2(guess), *(math.log2(1e-6 + each) for each in fetched), *(math.log2(tile / size) for size in caches),
+        *_innermost(nest, turning[-1]), math.log2(turning[-1].turns), math.log2(1 + begun),
+        *_innermost(nest, turning[-2:][0]), math.log2(turning[-2:][0].turns), _wasted(nest, schedule),
     ]  # fmt: skip
+
+
+def _cycles(nest: LoopNest, level: Level) -> float:
+    """What one iteration of the innermost loop should take if all is near: many at once, one by one, or in a chain."""
+    strides = [access.strides[level.loop] for access in nest.accesses]
+    written = [access.strides[level.loop] for access in nest.accesses if access.written]
+    if 0 in written:
+        return CHAIN
+    at_once = min(level.turns, LANES) if all(abs(stride) <= 1 for stride in strides) else 1
+    return 1.0 / at_once
 
 
 def fetched_lines(nest: LoopNest, levels: Sequence[Level], cache_nbytes: int) -> float:
@@ -127,11 +140,11 @@ def _lines(access: Access, covered: Sequence[int]) -> float:
 
 
 def _innermost(nest: LoopNest, level: Level) -> Iterator[float]:
-    """The shares of arrays that the innermost loop keeps, goes along and jumps through; whether it adds up in place."""
-    strides = [access.strides[level.loop] for access in nest.accesses]
-    kinds = (lambda s: s == 0, lambda s: abs(s) == 1, lambda s: abs(s) > 1)
-    yield from (sum(map(kind, strides)) / len(strides) for kind in kinds)
-    yield float(any(access.written and not access.strides[level.loop] for access in nest.accesses))
+    """The shares of arrays that a loop keeps, goes along and jumps through: of those read, and of those written."""
+    for written in (False, True):
+        strides = [access.strides[level.loop] for access in nest.accesses if access.written is written]
+        for kind in (lambda s: s == 0, lambda s: abs(s) == 1, lambda s: abs(s) > 1):
+            yield sum(map(kind, strides)) / max(len(strides), 1)
 
 
 def _headers(levels: Sequence[Level]) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 
 from codedag.tune.loops import CACHES, LoopNest, Schedule, features
 
-ROUNDS, DEPTH, RATE = 150, 3, 0.1
+ROUNDS, DEPTH, RATE = 60, 3, 0.1
 CUTS = 16  # places at which a feature may be split
 FEWEST = 4  # records on one side of a split
 PENALTY = 1.0  # on the factors of the line that the trees begin from
