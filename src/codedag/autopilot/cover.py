@@ -185,6 +185,9 @@ class Cover:
             item.give_up(known.reason if isinstance(known, No) else name, check)
         if known.effect is Effect.CLOCK and item.is_in_loop:
             item.give_up(f"{name} tells something else at another time", check)
+        if known.effect is Effect.CLOCK:  # asked about each time: only some items run before their batch is asked for
+            item.wait_until_asked_for()
+            return ONCE
         if known.one_at_a_time:
             item.give_up(f"{name} changes settings of the whole process while it runs", check)
         if known.effect is Effect.DRAWS:

@@ -96,6 +96,9 @@ class Item:
     def read(self, check: Any, known: Any, values: tuple[Any, ...]) -> None:
         """Is told of files that are read: within a batch nothing of the program runs that could change them."""
 
+    def wait_until_asked_for(self) -> None:
+        """Returns when the program waits for the batch: as it does for this one."""
+
     def end(self) -> None:
         """The item is done."""
         self.batch.habit.ended(self._last)

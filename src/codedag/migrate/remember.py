@@ -29,7 +29,7 @@ from codedag.migrate.common import Lying, can_keep
 from codedag.migrate.disk import Stored
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.memory import Memory
-from codedag.migrate.pictures import Packed, is_picture, packed, unpacked
+from codedag.migrate.pictures import Packed, is_picture, opens, packed, unpacked
 from codedag.migrate.standin import Method, StandIn
 from codedag.migrate.stands import behind
 from codedag.migrate.trial import Trial
@@ -233,7 +233,7 @@ class Prefix:
         is_call = link.site.kind == CALL
         known = known_call(function, rest, keywords) if is_call else known_operator(function.__name__, rest)
         if number == 1 and self._run.key[0] is open:  # nothing else is known to leave nothing behind in a file
-            known = Known(Effect.PURE) if self._reads_a_picture(function, rest, keywords) else No("it reads a file")
+            known = Known(Effect.PURE) if opens(function, rest, keywords) else No("it reads a file")
         lazy = isinstance(known, Known) and known.effect is Effect.WRITES and known.writes == ("self",) and link.at < 0
         if isinstance(known, Known) and known.deterministic and (known.effect is Effect.PURE or lazy):
             part = _part(link, function, rest, keywords)
@@ -242,13 +242,6 @@ class Prefix:
             self._kept.clear()
             self._learned, self._is_sure = 0, False
         self.constant[number] = part
-
-    def _reads_a_picture(self, function: Any, rest: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
-        """Whether Pillow opens the picture that begins where a file does that was opened just before."""
-        pillow = sys.modules.get("PIL.Image")
-        return (
-            pillow is not None and function is pillow.open and not keywords and [*map(type, rest)] == [BufferedReader]
-        )
 
     def _went(self, number: int, key: Any, value: Any, heard: Heard) -> None:
         """Notes a step that ran as written; after the last one its value is kept, unless a step warned."""
