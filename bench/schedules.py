@@ -17,6 +17,7 @@ import os
 import platform
 import random
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,13 @@ NESTS = {
     "turned 2000x2000": turned(2000, 2000), "turned 300x5000": turned(300, 5000), "turned 4096x512": turned(4096, 512),
     "blurred 600x600, 3": blurred(600, 600, 3), "blurred 200x1500, 5": blurred(200, 1500, 5),
 }  # fmt: skip
+
+
+def as_written(compiler: Compiler | No) -> Compiler:
+    """The compiler, told to leave loops in the order in which they are."""
+    if isinstance(compiler, No):
+        raise SystemExit(compiler.reason)
+    return replace(compiler, flags=(*compiler.flags, "-fno-loop-interchange", "-fno-loop-unroll-and-jam"))
 
 
 def drawn(nest: LoopNest, count: int, seed: int) -> list[Schedule]:
@@ -143,9 +151,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("-o", "--output", type=Path, default=HERE / "results" / "schedules.json")
     options = parser.parse_args()
-    compiler = find_compiler()
-    if isinstance(compiler, No):
-        raise SystemExit(compiler.reason)
+    compiler = as_written(find_compiler())
     load = os.getloadavg()[0]
     records = {
         name: measured(nest, drawn(nest, options.schedules, seed), compiler, options.rounds)

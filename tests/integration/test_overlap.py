@@ -149,6 +149,25 @@ def test_a_sampler_that_weighs(plain, codedag, tmp_path, pictures):
     check(run(plain, codedag, tmp_path, pictures, source), True)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "read", ['float(os.getenv("GAIN", "1"))', "len(glob.glob(sys.argv[1] + '/*.txt'))", "len(os.listdir(sys.argv[1]))"]
+)
+def test_what_an_item_asks_of_the_process_is_asked_in_its_place(plain, codedag, tmp_path, pictures, read):
+    source = """
+with open(os.path.join(sys.argv[1], "0.txt"), "w"): pass
+for path in glob.glob(sys.argv[1] + "/n*.txt"): os.remove(path)
+class Data(Data):
+    def __getitem__(self, i):
+        image = cv2.imread(self.paths[i % len(self.paths)])
+        image = cv2.GaussianBlur(cv2.resize(image, (self.size, self.size)), (0, 0), 3)
+        return torch.from_numpy(image.astype(np.float32) * (READ)), i
+""".replace("READ", read)
+    step = 'os.environ["GAIN"] = str(number % 5); open(f"{sys.argv[1]}/n{number}.txt", "w").close()'
+    report = run(plain, codedag, tmp_path, pictures, source + LOOP.replace("STEP", step))
+    assert report.verdict.identical
+
+
 def loaders(torch):
     """Loaders whose sampler draws from a generator of the program's, some of them while the batches come."""
     data = torch.utils.data

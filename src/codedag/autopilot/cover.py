@@ -198,8 +198,11 @@ class Cover:
             return self._user_operator(item, name, values)
         if not isinstance(known, Known):
             item.give_up(known.reason if isinstance(known, No) else name, check)
-        if known.effect is Effect.CLOCK and check.listed:
+        if known.effect is Effect.CLOCK and item.is_in_loop:
             item.give_up(f"{name} tells something else at another time", check)
+        if known.effect is Effect.CLOCK:  # asked about each time: only some items run before their batch is asked for
+            item.wait_until_asked_for()
+            return ONCE
         if known.one_at_a_time:
             item.give_up(f"{name} changes settings of the whole process while it runs", check)
         if known.effect is Effect.DRAWS:
@@ -220,7 +223,7 @@ class Cover:
             return ONCE
         if known.by_threads and _is_capped(values[0]):
             item.give_up(f"{name} may depend on the number of threads of cv2, which has one meanwhile", check)
-        return ALWAYS if all(map(_is_shallow, values)) else ONCE
+        return ALWAYS if known.effect is not Effect.CLOCK and all(map(_is_shallow, values)) else ONCE
 
     def _is_own(self, check: Check, known: Known, values: tuple[Any, ...], holders: int) -> bool:
         """Whether what is written is held by one local name alone, down to its memory."""

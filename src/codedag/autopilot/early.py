@@ -47,6 +47,14 @@ class EarlyItem(Item):
             self.begin()
         super().draw(generator, name, check)
 
+    def wait_until_asked_for(self) -> None:
+        """Returns when the program asks for the batch: the environment, the clock or a folder may differ until then."""
+        assert isinstance(self.batch, EarlyBatch)
+        if not self.batch.is_asked_for():
+            self.rest()
+            self.batch.wait_for_the_program()
+            self.begin()
+
     def rest(self) -> None:
         """Gives its core to another item."""
         assert isinstance(self.batch, EarlyBatch)

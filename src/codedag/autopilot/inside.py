@@ -7,7 +7,6 @@ calls and that have a proven substitute are replaced by library patches, each on
 from __future__ import annotations
 
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ import msgspec
 
 from codedag.autopilot.applied import Applied, Refused
 from codedag.backends.registry import find, known_sources
+from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.trace.recorder import Template, shown_path
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import time
 import types
 from functools import partial
 from itertools import islice
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import ITERATE
+from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.trial import Trial

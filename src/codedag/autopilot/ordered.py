@@ -50,6 +50,7 @@ class Item:
     """One item of a batch: what it has drawn, and whether it has its turn."""
 
     __slots__ = ("_has_turn", "_last", "_passed", "batch", "number")
+    is_in_loop = False  # the program runs between it and the next one
 
     def __init__(self, batch: Batch, number: int) -> None:
         self.batch, self.number = batch, number
@@ -94,6 +95,9 @@ class Item:
 
     def read(self, check: Any, known: Any, values: tuple[Any, ...]) -> None:
         """Is told of files that are read: within a batch nothing of the program runs that could change them."""
+
+    def wait_until_asked_for(self) -> None:
+        """Returns when the program waits for the batch: as it does for this one."""
 
     def end(self) -> None:
         """The item is done."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import queue
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,6 +35,7 @@ from codedag.instrument import sites as site_module
 from codedag.instrument.program import InstrumentedFile, Program
 from codedag.instrument.sites import VARIANT
 from codedag.ir import Plan
+from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.chain import Chain
 from codedag.migrate.chain import Link as ChainLink

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 # by name: a program may leave a mock on the modules
 from os import getpid
 from pathlib import Path
-from time import perf_counter
 
 import msgspec
 from msgspec.structs import replace
@@ -28,6 +27,7 @@ from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
 from codedag.instrument.python import uncollected
 from codedag.ir import RunDirectory
+from codedag.ir.clock import perf_counter
 from codedag.migrate.disk import Disk
 from codedag.migrate.memory import Memory
 from codedag.trace.rundir import Keeper, loaded_versions

@@ -11,7 +11,6 @@ import os
 import random
 import sys
 import threading
-import time
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from codedag.autopilot.rest import Rest
 from codedag.backends.same import same
 from codedag.instrument.program import Program, owner_of
 from codedag.instrument.sites import CALL, VARIANT, SiteInfo, make, native
+from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.later import Watch

@@ -12,7 +12,6 @@ import types
 import weakref
 from collections.abc import Callable, Sequence
 from sys import _getframe
-from time import perf_counter
 from typing import Any
 
 import msgspec
@@ -21,6 +20,7 @@ from codedag.backends.effects import Effects
 from codedag.backends.elementwise import ROLES, Operand, Role
 from codedag.backends.same import same
 from codedag.instrument.sites import CALL, SETITEM
+from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import No
 from codedag.migrate import lane as fast
 from codedag.migrate.caller import Caller

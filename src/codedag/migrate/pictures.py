@@ -11,6 +11,7 @@ import struct
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
+from io import BufferedReader
 from typing import Any
 
 _MODES = frozenset({"L", "RGB", "RGBA", "CMYK", "YCbCr", "HSV"})  # without a palette
@@ -64,3 +65,9 @@ def _is_plain(value: Any) -> bool:
     if type(value) is tuple:
         return all(map(_is_plain, value))
     return type(value) in _ATOMS and (type(value) is not float or abs(value) < float("inf"))
+
+
+def opens(function: Any, rest: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Whether Pillow opens the picture that begins where a file does that was opened just before."""
+    pillow = sys.modules.get("PIL.Image")
+    return pillow is not None and function is pillow.open and not keywords and [*map(type, rest)] == [BufferedReader]

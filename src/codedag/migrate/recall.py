@@ -9,7 +9,6 @@ that was kept.  As long as no argument has come twice, next to nothing is done.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from sys import _getframe
@@ -18,6 +17,7 @@ from typing import Any
 from codedag.backends.known import Effect, Known, known_call
 from codedag.backends.same import same
 from codedag.instrument.warned import Heard, calls_back, mode
+from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
 from codedag.migrate.guard import Failed, attempt
@@ -163,21 +163,26 @@ class Recall:
         return True
 
     def _keep(self, key: Any, arrays: list[Any], value: Any, nbytes: int) -> None:
-        numpy: Any = sys.modules.get("numpy")
-        given = [value] if type(value) is not tuple else list(value)
-        for one in given:
-            if (
-                arrays
-                and isinstance(one, numpy.ndarray)
-                and any(numpy.may_share_memory(one, array) for array in arrays)
-            ):
-                self.trial.stop("its result is a view of an argument")
-                return
+        if any(_shares(value, array) for array in arrays):
+            self.trial.stop("its result is a view of an argument")
+            return
         kept = copied(value)
         if kept is None or not same(value, kept):
             self.trial.stop(f"a {type(value).__name__} cannot be kept")
         elif key not in self._kept and self.memory.takes(nbytes):
             self._kept[key] = Kept(tuple(array.copy("K") for array in arrays), kept)
+
+
+def _shares(value: Any, array: Any) -> bool:
+    """Whether writing into one of them could be seen in the other; an image may not own its pixels."""
+    numpy, torch, pillow = (sys.modules.get(name) for name in ("numpy", "torch", "PIL.Image"))
+    if type(value) is tuple:
+        return any(_shares(each, array) for each in value)
+    if torch is not None and isinstance(value, torch.Tensor):
+        value = value.detach().numpy()
+    if pillow is not None and isinstance(value, pillow.Image):
+        return bool(value.readonly)
+    return isinstance(value, numpy.ndarray) and bool(numpy.may_share_memory(value, array))  # type: ignore[union-attr]
 
 
 def _shown(value: Any) -> Any:

@@ -12,7 +12,6 @@ import hashlib
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from io import BufferedReader
@@ -22,14 +21,15 @@ from typing import Any
 from codedag.backends.known import Effect, Known, known_call, known_operator
 from codedag.backends.same import same
 from codedag.instrument.sites import CALL
-from codedag.instrument.warned import Heard
+from codedag.instrument.warned import Heard, filters_now
+from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
 from codedag.migrate.common import Lying, can_keep
 from codedag.migrate.disk import Stored
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.memory import Memory
-from codedag.migrate.pictures import Packed, is_picture, packed, unpacked
+from codedag.migrate.pictures import Packed, is_picture, opens, packed, unpacked
 from codedag.migrate.standin import Method, StandIn
 from codedag.migrate.stands import behind
 from codedag.migrate.trial import Trial
@@ -131,7 +131,7 @@ class Prefix:
         self._calls: dict[Any, tuple[Any, list[Any]]] = {}
         self._latest: list[tuple[Any, ...] | None] = [None] * len(links)  # a call that was as it must be, as it was
         self._seen: set[Any] = set()
-        self._learned = 0
+        self._learned, self._filters = 0, filters_now()
         self._keeps = self._is_sure = False  # is sure: a copy of it cannot be told from the original
         self._run = _Run()
 
@@ -233,7 +233,7 @@ class Prefix:
         is_call = link.site.kind == CALL
         known = known_call(function, rest, keywords) if is_call else known_operator(function.__name__, rest)
         if number == 1 and self._run.key[0] is open:  # nothing else is known to leave nothing behind in a file
-            known = Known(Effect.PURE) if self._reads_a_picture(function, rest, keywords) else No("it reads a file")
+            known = Known(Effect.PURE) if opens(function, rest, keywords) else No("it reads a file")
         lazy = isinstance(known, Known) and known.effect is Effect.WRITES and known.writes == ("self",) and link.at < 0
         if isinstance(known, Known) and known.deterministic and (known.effect is Effect.PURE or lazy):
             part = _part(link, function, rest, keywords)
@@ -242,13 +242,6 @@ class Prefix:
             self._kept.clear()
             self._learned, self._is_sure = 0, False
         self.constant[number] = part
-
-    def _reads_a_picture(self, function: Any, rest: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
-        """Whether Pillow opens the picture that begins where a file does that was opened just before."""
-        pillow = sys.modules.get("PIL.Image")
-        return (
-            pillow is not None and function is pillow.open and not keywords and [*map(type, rest)] == [BufferedReader]
-        )
 
     def _went(self, number: int, key: Any, value: Any, heard: Heard) -> None:
         """Notes a step that ran as written; after the last one its value is kept, unless a step warned."""
@@ -293,6 +286,9 @@ class Prefix:
     def _usable(self, key: Any) -> Any:
         """What was kept under a key, unless it lies on a disk that is not worth reading."""
         kept = self._kept.get(key)
+        if kept is not None and (now := filters_now()) != self._filters:  # what made no warning may have to now
+            self._kept.clear()
+            self._filters, kept = now, None
         if kept is None and self.memory.in_worker and self._learned > LEARN:
             return self._kept_by_others(key)
         if type(kept) is Stored and self.memory.disk is not None and self.memory.disk.is_slow:

@@ -204,3 +204,14 @@ def test_numpy_calls_the_program_each_time(runs):
         for _ in range(5):
             call(np.log, np.zeros(1000))
     assert len(found) == 5
+
+
+@pytest.mark.parametrize("name", ["torch.from_numpy", "torch.as_tensor", "PIL.Image.fromarray"])
+def test_what_shares_the_memory_of_an_argument_in_another_library_is_not_kept(runs, name):
+    module = pytest.importorskip(name.rpartition(".")[0])
+    recall, call = made(repeats=True)
+    function, data = getattr(module, name.rpartition(".")[2]), np.zeros((40, 40), np.uint8)
+    for _ in range(6):
+        call(function, data)
+    assert len(runs) == 6
+    assert not recall.trial.active or not recall._kept
