@@ -114,6 +114,21 @@ class Cover:
             self.program.install(path, [owner])
         self.ready.add((path, owner))
 
+    def leave(self) -> None:
+        """Gives the functions that ask their code back, with what else stands at their sites; loops keep theirs.
+
+        Nothing may run ahead now, nor begin to before what it needs is prepared again.
+        """
+        bare: dict[str, dict[str, list[int]]] = {}
+        for path, owner in self.ready - self._listed:
+            sites = self.program.files[path].sites_of(owner)
+            asking = [s.info.index for s in sites if type(s.variant) is Check and s.variant.inner is None]
+            bare.setdefault(path, {})[owner] = asking
+        self.ready &= self._listed
+        self._files = 0
+        for path, functions in bare.items():
+            self.program.drop(path, functions)
+
     def list_sites(
         self, file: InstrumentedFile, owner: str, indexes: Iterable[int], others: dict[int, Any] | None = None
     ) -> None:

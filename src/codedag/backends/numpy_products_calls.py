@@ -10,8 +10,10 @@ import numpy as np
 from codedag.backends.registry import Call
 from codedag.backends.samples import Array, weighted
 
-_SIZES = ((20, 257), (40, 201), (64, 513), (80, 513), (128, 1025), (12, 1025), (8, 2049))
-_RARE_SIZES = ((1, 513), (64, 32), (7, 300), (600, 513))
+#: Few of them: for each numpy's product is asked how it sums up, and its threads spin meanwhile.
+_SIZES = ((40, 257), (64, 513), (128, 513))
+_RARE_SIZES = ((20, 257), (80, 201), (128, 1025), (12, 1025), (8, 2049), (1, 513), (64, 32), (7, 300), (600, 513))
+_FRAMES = (94, 188, 313)
 
 
 def dot(rng: random.Random) -> Call:
@@ -35,8 +37,8 @@ def _odd(rng: random.Random, name: str, value: Any) -> dict[str, Any]:
 
 
 def _operands(rng: random.Random) -> tuple[Array, Any]:
-    filters, bins = weighted(rng, _SIZES, _RARE_SIZES, 0.1)
-    frames = weighted(rng, (rng.randint(60, 320), rng.randint(300, 400)), (1, 5, 12), 0.1)
+    filters, bins = weighted(rng, _SIZES, _RARE_SIZES, 0.06)
+    frames = weighted(rng, _FRAMES, (1, 5, 12, rng.randint(60, 400)), 0.08)
     bank, strength = bank_of(rng, filters, bins), _strength(rng, bins, frames)
     return weighted(
         rng, (bank,), (np.asfortranarray(bank), bank.astype(np.float64), bank + 1, bank[:, ::-1]), 0.1

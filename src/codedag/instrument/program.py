@@ -395,6 +395,17 @@ class Program:
             self._set_switches(self.files[path])
             self.install(path, [owner])
 
+    def drop(self, path: str, functions: Mapping[str, Collection[int]]) -> None:
+        """Takes variants away from some sites of functions, none of which is under way."""
+        with self._lock:
+            file = self.files[path]
+            for owner, indexes in functions.items():
+                self._planned.get(path, {}).get(owner, set()).difference_update(indexes)
+                for site in (file.sites[index] for index in indexes):
+                    site.mode, site.variant = PASS, None
+            self._set_switches(file)
+            self.install(path, list(functions))
+
     def _set_switches(self, file: InstrumentedFile) -> None:
         """A loop runs its body with sites while one of them is recorded or has a variant that is in use."""
         retired = self._retired.get(file.path, ())
