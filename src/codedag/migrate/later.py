@@ -30,15 +30,21 @@ class Watch:
             sys.meta_path.remove(self)
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """The spec that the first of the other finders gives, or None: they are then asked again by Python."""
-        for finder in [*sys.meta_path]:
-            find = None if finder is self else getattr(finder, "find_spec", None)
+        """The spec that the first of the finders after this one gives, or None: they are then asked again by Python."""
+        for finder in self._after():
+            find = getattr(finder, "find_spec", None)
             found = attempt(find, name, path, target) if find is not None else None
             if isinstance(found, Failed):
                 return None  # Python asks that finder itself and shows its error as it is
             if found is not None:
                 return self._listen(found)
         return None
+
+    def _after(self) -> list[Any]:
+        """The finders that Python would ask next; two of us that asked each other would never end."""
+        finders = [*sys.meta_path]
+        places = [place for place, finder in enumerate(finders) if finder is self]
+        return finders[places[-1] + 1 :] if places else [each for each in finders if type(each) is not Watch]
 
     def _listen(self, spec: ModuleSpec) -> ModuleSpec:
         loader = spec.loader
