@@ -396,11 +396,19 @@ class Program:
 
     def install(self, path: str, owners: Collection[str] | None = None) -> list[Swap]:
         """Gives settled functions their lean code: plain, or with only their planned sites."""
+        file = self.files[path]
+        while True:
+            chosen, keep = self._chosen(path, owners)
+            code = file.only(keep) if keep else file.plain  # takes long in a large file: nobody may wait for it
+            with self._lock:
+                if self._chosen(path, owners) == (chosen, keep):
+                    return _swap(path, _codes_of(code, chosen))
+
+    def _chosen(self, path: str, owners: Collection[str] | None) -> tuple[set[str], set[int]]:
+        """The functions that get lean code, and the sites that stay in it."""
         with self._lock:
-            file = self.files[path]
-            chosen = self._settled.get(path, set()) if owners is None else set(owners)
-            keep = {index for owner in chosen for index in self._planned.get(path, {}).get(owner, ())}
-            return _swap(path, _codes_of(file.only(keep) if keep else file.plain, chosen))
+            chosen = set(self._settled.get(path, ()) if owners is None else owners)
+            return chosen, {index for owner in chosen for index in self._planned.get(path, {}).get(owner, ())}
 
     def restore(self) -> int:
         """Puts the plain code back everywhere and takes every variant away; the number of functions changed."""
