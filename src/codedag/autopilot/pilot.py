@@ -54,6 +54,7 @@ OBSERVE = 40  # executions of one operation after which its function has been se
 FEW, LONG = 6, 1.5  # or this many, if they took so many seconds
 TICK = 0.2  # seconds between looks at functions that move no data, and at what workers have proven
 MAX_OVERHEAD, GRACE = 0.05, 3.0  # share of the time that observing may take, and seconds that it may always take
+MOST_PLANNING = 6.0  # seconds of the processor that planning may always take
 BEATS = 4  # looks at a proof that runs, between two others
 SLOWEST = 1.0  # seconds between them once nothing happens any more
 PATIENCE = 1.0  # seconds that a fork waits for planning to reach a safe point
@@ -355,7 +356,12 @@ class Pilot:
             attempt(self.heap.look)
 
     def _try_to_plan(self, function: Function) -> None:
-        planned = attempt(self._plan_function, *function)
+        passed = time.perf_counter() - self.started_at
+        if self.beside > max(MOST_PLANNING, 2 * MAX_OVERHEAD * passed):  # hundreds of functions in one large file
+            planned: Any = Failed(f"planning others has taken {self.beside:.0f} s already")
+            attempt(self.program.install, function[0], [function[1]])
+        else:
+            planned = attempt(self._plan_function, *function)
         if isinstance(planned, Failed):
             self.refused.append(Refused("planning", f"{shown_path(function[0])} {function[1]}", planned.reason))
         if function in self.unplanned:

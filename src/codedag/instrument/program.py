@@ -421,12 +421,20 @@ class Program:
 
         With `near`, functions that only values hold keep the code with all sites, which does the same.
         """
+        file = self.files[path]
+        while True:
+            chosen, keep = self._chosen(path, owners)
+            code = file.only(keep) if keep else file.plain  # takes long in a large file: nobody may wait for it
+            with self._lock:
+                if self._chosen(path, owners) == (chosen, keep):
+                    functions = {path: functions_near(path)} if near else None
+                    return _swap(path, _codes_of(code, chosen), functions)
+
+    def _chosen(self, path: str, owners: Collection[str] | None) -> tuple[set[str], set[int]]:
+        """The functions that get lean code, and the sites that stay in it."""
         with self._lock:
-            file = self.files[path]
-            chosen = self._settled.get(path, set()) if owners is None else set(owners)
-            keep = {index for owner in chosen for index in self._planned.get(path, {}).get(owner, ())}
-            functions = {path: functions_near(path)} if near else None
-            return _swap(path, _codes_of(file.only(keep) if keep else file.plain, chosen), functions)
+            chosen = set(self._settled.get(path, ()) if owners is None else owners)
+            return chosen, {index for owner in chosen for index in self._planned.get(path, {}).get(owner, ())}
 
     def restore(self) -> int:
         """Puts the plain code back everywhere and takes every variant away; the number of functions changed."""

@@ -35,9 +35,9 @@ class Ear:
 
     def __subclasscheck__(self, category: type) -> bool:
         """Is told the category last: tells of the warning, and matches none."""
-        asked = self._asked
-        if not _is_ignored(self._filters or (), asked.message, category, asked.module):
-            self._heard(asked.message)
+        message, self._asked.message = self._asked.message, None
+        if message is not None and not _is_ignored(self._filters or (), message, category, self._asked.module):
+            self._heard(message)
         return False
 
     def open(self) -> None:
@@ -63,7 +63,7 @@ class Ear:
 class _Asked(threading.local):
     """What this thread is being asked about."""
 
-    message: str = ""
+    message: str | None = None  # none: somebody else goes through the filters
     module: str | None = None
 
 

@@ -73,6 +73,13 @@ def test_work_without_a_warning_is_not_taken_for_one():
     assert not heard.warned
 
 
+def test_who_only_goes_through_the_filters_is_not_taken_for_a_warning():
+    with Heard() as heard:
+        assert not any(issubclass(RuntimeWarning, entry[2]) for entry in warnings.filters if entry[0] == "nothing")
+        assert not issubclass(RuntimeWarning, warnings.filters[0][2])
+    assert not heard.warned
+
+
 def test_what_it_raises_comes_before_the_warning_is_shown():
     def heard(message):
         raise KeyError(message)
