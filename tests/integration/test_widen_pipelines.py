@@ -53,14 +53,22 @@ for epoch in range(4):
     for images, masks, numbers in DataLoader(Data(transform), batch_size=8, shuffle=True):
         print(hashlib.sha256(images.numpy().tobytes() + masks.numpy().tobytes()).hexdigest(), numbers.tolist())
     print(transform.py_random.random(), transform.random_generator.random(), images.stride(), images.is_contiguous())
-    kept = [t.params for t in transform if hasattr(t, "params")]
+    kept = [vars(t).get("par" + "ams", {}) for t in transform]
     print([sorted((k, str(v)) for k, v in params.items() if k != "noise_map") for params in kept])
 """
+#: An item looks at what a transform keeps of the last call: that must be its own.
+LOOKS = SOURCE.replace(
+    'return sample["image"], sample["mask"], i',
+    """
+        crop = self.transform.transforms[0].params["crop_coords"]
+        return sample["image"], sample["mask"], i + 1000 * sum(map(int, crop))
+""",
+).replace("numbers.tolist())", "numbers.tolist(), flush=True)")
 
 
-def test_batches_generators_and_kept_parameters_are_the_programs_own(plain, codedag, tmp_path):
+def run(plain, codedag, tmp_path, source):
     script = tmp_path / "script.py"
-    script.write_text(SOURCE)
+    script.write_text(source)
     (tmp_path / "sitecustomize.py").write_text(FORCED)
     expected = plain(script)
     paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
@@ -68,6 +76,17 @@ def test_batches_generators_and_kept_parameters_are_the_programs_own(plain, code
     assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout), got.stderr
     report = load(tmp_path / "run").report
     assert report.verdict.identical
+    return got, report
+
+
+def test_a_program_that_looks_at_kept_parameters_runs_in_order(plain, codedag, tmp_path):
+    got, report = run(plain, codedag, tmp_path, LOOKS)
+    assert "taken apart: 0" in got.stderr
+    assert any("parameters that a transform keeps" in declined.reason for declined in report.declined), report.declined
+
+
+def test_batches_generators_and_kept_parameters_are_the_programs_own(plain, codedag, tmp_path):
+    got, report = run(plain, codedag, tmp_path, SOURCE)
     assert any(change.kind == "widen" for change in report.changes), report.declined
     assert "taken apart: 0" not in got.stderr
     assert "taken apart" in got.stderr

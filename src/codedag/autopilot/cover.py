@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
-from codedag.autopilot.pipelines import Pipelines
+from codedag.autopilot.pipelines import Pipelines, keeps_parameters, shows_parameters
 from codedag.backends.known import USER, Effect, Known, known_call, known_operator
 from codedag.backends.known_table import bases, is_class
 from codedag.instrument.ahead import Ahead
@@ -188,6 +188,8 @@ class Cover:
         if known is USER:
             return self._user(item, function)
         draws = isinstance(known, Known) and known.effect is Effect.DRAWS
+        if draws and keeps_parameters(function) and shows_parameters(self.program):
+            item.give_up("the program may look at the parameters that a transform keeps of its last call", check)
         if draws and check.inner is None and self._pipelines.takes(function, names, args[1:]):
             check.instead = self._pipelines.run
             return INSTEAD

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from codedag.backends.requirements import satisfied
+from codedag.instrument.program import Program
 
 LIBRARY = "albumentations>=2.0.8,<2.1"  # the order of its draws; another release may change it
 _KEYS = frozenset({"image", "mask"})
@@ -37,6 +38,9 @@ _BY_SIDES = frozenset({"CenterCrop", "RandomCrop", "Resize"})
 _BY_SCALE = frozenset({"LongestMaxSize", "SmallestMaxSize"})
 _BY_PADS = frozenset({"Pad", "PadIfNeeded"})
 _INTO_FLOATS = frozenset({"Normalize", "ToFloat"})
+
+#: Words by which a program gets at the parameters of the last call.
+_KEPT = (b".params", b"applied_params", b"'params'", b'"params"', b"applied_in_replay")
 
 Form = tuple[tuple[int, ...], Any]  # shape and dtype of an image
 Foretell = Callable[[Any, Form, dict[str, Any]], Form | None]  # from a transform, what it is given and its parameters
@@ -173,6 +177,16 @@ def _form(data: dict[str, Any]) -> Form | None:
 
 
 # ---- what is known about transforms and pipelines
+
+
+def keeps_parameters(function: Any) -> bool:
+    """Whether this is a transform, or a pipeline of them: what it keeps of one item, the next one overwrites."""
+    return type(function).__module__.startswith("albumentations.")
+
+
+def shows_parameters(program: Program) -> bool:
+    """Whether the source of the program names what transforms keep: an item might read what another one left."""
+    return any(word in file.source for file in list(program.files.values()) for word in _KEPT)
 
 
 def _foretold(kind: type, name: str) -> Foretell:
