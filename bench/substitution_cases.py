@@ -74,6 +74,19 @@ def sound(name: str = "", **options: Any) -> Maker:
     return make
 
 
+def filtered(filters: int, bins: int) -> Maker:
+    """Products of a bank of filters, each over some frequencies, and a spectrogram of 128, 224 and 640 frames."""
+
+    def make(shape: Shape, plain: bool) -> Arguments:
+        bank, width = np.zeros((filters, bins), np.float32), 2 * bins // filters
+        for number, row in enumerate(bank):
+            row[number * bins // (filters + 1) :][:width] = 0.5
+        strength = np.random.default_rng(0).random((shape[1], bins), np.float32)
+        return (bank, strength.T), {}
+
+    return make
+
+
 def fixed(*args: Any, **options: Any) -> Maker:
     """Calls whose arguments do not depend on a size."""
     return lambda shape, plain: (args, options)
@@ -242,6 +255,7 @@ def glass(channels: tuple[int, ...]) -> Maker:
 
 PER_CHANNEL = np.array([123.7, 116.3, 103.5], np.float32), np.array([0.017, 0.0175, 0.0174], np.float32)
 
+FILTERED = (("64 filters", filtered(64, 513)), ("128 filters", filtered(128, 1025)))
 CASES: dict[str, tuple[Case, ...]] = {
     "pandas.Series.map": (("texts", series({f"word {number}": number for number in range(50)}, texts=True)),),
     "pandas.Series.replace": (("whole numbers", series({number: number + 1 for number in range(50)})),),
@@ -378,6 +392,9 @@ CASES: dict[str, tuple[Case, ...]] = {
     "librosa.effects.preemphasis": (("float32", sound()),),
     "numpy.sum": (("colour", colour()), ("mask", mask(0.3)), ("per channel", colour(axis=(0, 1)))),
     "numpy.mean": (("colour", colour()), ("mask", mask(0.3)), ("per channel", colour(axis=(0, 1)))),
+    "numpy.dot": FILTERED,
+    "numpy.matmul": FILTERED,
+    "operator.matmul": FILTERED,
     "numpy.bincount": (("bytes", flat),),
     "numpy.unique": (("grey", grey()), ("with counts", grey(return_counts=True))),
     "numpy.histogram": (("256", grey(256, (0, 256))), ("10", grey()), ("colour", colour(256, (0, 255)))),

@@ -71,9 +71,27 @@ def pictures(tmp_path):
     return write
 
 
+#: The same with pictures of Pillow.
+PILLOW = PROGRAM.replace("import cv2\n", "import cv2\nfrom PIL import Image\n").replace(
+    """        image = cv2.cvtColor(cv2.imread(paths[i]), cv2.COLOR_BGR2RGB)
+        image[0, 0] = image[0, 0] + 1  # nobody else may see this
+        if random.random() < 0.5:
+            image = image[:, ::-1]
+""",
+    """        image = Image.open(paths[i]).convert("RGB")
+        left = random.randint(0, 9)
+        image.putpixel((0, 0), (left, 1, 2))  # nobody else may see this
+        image.info["seen"] = image.info.get("seen", 0) + 1
+        assert image.info["seen"] == 1
+        image = np.array(image.crop((left, left, left + 20, left + 20)))
+""",
+)
+
+
+@pytest.mark.parametrize("source", [PROGRAM, PILLOW], ids=["arrays", "pictures"])
 @pytest.mark.parametrize("kind", ["persistent", "anew", "rewritten", "broken"])
-def test_workers_keep_for_each_other(plain, codedag, tmp_path, pictures, kind):
-    (tmp_path / "train.py").write_text(PROGRAM)
+def test_workers_keep_for_each_other(plain, codedag, tmp_path, pictures, kind, source):
+    (tmp_path / "train.py").write_text(source)
     (tmp_path / "sitecustomize.py").write_text(ALWAYS_FASTER)
     expected = plain("train.py", pictures(), kind)
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])

@@ -327,6 +327,32 @@ try:
 except FloatingPointError as error: print(error, i)
 rest()
 """, None),
+    "finalizers": ("""
+import gc
+gone = []
+def note(x): gone.append(x)
+class Node:
+    def __init__(self, i): self.i, self.me, self.pad = i, self, [[] for _ in range(30)]
+    def __del__(self): note(self.i)
+class Tmp:
+    def __init__(self, x): self.x = x
+    def __del__(self): gone.append("tmp")
+def parts(p): return load(p), [[k] for k in range(90)]
+def held(p): return Tmp(load(p)).x.mean()
+made = 0
+for epoch in range(8):
+    for p in paths:
+        x = parts(p)
+        n = Node(made); made += 1; del n
+        print(h(x[0]))
+    print(h([parts(p)[0] for p in paths]))
+    for p in paths[:20]:
+        x = held(p)
+        print(x, gone.count("tmp"))
+gc.collect()
+print(made, len(gone), sorted(map(str, gone)))
+rest()
+""", None),
     "walrus": ("""
 for epoch in range(6):
     print(h([y for p in paths if (y := load(p)).mean() > 0.2]))

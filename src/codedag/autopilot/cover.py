@@ -11,10 +11,12 @@ import dataclasses
 import sys
 import types
 from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
 from typing import Any
 
 from codedag.autopilot.pipelines import Pipelines
 from codedag.backends.known import USER, Effect, Known, known_call, known_operator
+from codedag.backends.known_table import bases, is_class
 from codedag.instrument.ahead import Ahead
 from codedag.instrument.program import InstrumentedFile, Program, owner_of
 from codedag.instrument.sites import CALL, INPLACE, ITERATE, RECORD, RETURN, SETITEM
@@ -30,6 +32,7 @@ _NAMED = 2  # references to what one local name alone holds: the name, and the o
 _BASE = 3  # references to the memory of a view that nobody else has: the view, a name here, and a call
 _INSIDE = 4  # items of a tuple or list whose types a check compares
 _CONTAINERS = (list, tuple, dict, set, frozenset)
+_OURS = str(Path(__file__).resolve().parent)
 _SIMPLE = frozenset({int, float, bool, str, bytes, type(None), range, slice, complex})
 
 
@@ -111,6 +114,21 @@ class Cover:
             self.program.install(path, [owner])
         self.ready.add((path, owner))
 
+    def leave(self) -> None:
+        """Gives the functions that ask their code back, with what else stands at their sites; loops keep theirs.
+
+        Nothing may run ahead now, nor begin to before what it needs is prepared again.
+        """
+        bare: dict[str, dict[str, list[int]]] = {}
+        for path, owner in self.ready - self._listed:
+            sites = self.program.files[path].sites_of(owner)
+            asking = [s.info.index for s in sites if type(s.variant) is Check and s.variant.inner is None]
+            bare.setdefault(path, {})[owner] = asking
+        self.ready &= self._listed
+        self._files = 0
+        for path, functions in bare.items():
+            self.program.drop(path, functions)
+
     def list_sites(
         self, file: InstrumentedFile, owner: str, indexes: Iterable[int], others: dict[int, Any] | None = None
     ) -> None:
@@ -145,6 +163,8 @@ class Cover:
 
     def answer(self, check: Check, item: Any, args: tuple[Any, ...], names: Any, holders: int) -> int:
         """Lets an operation through, waits for the item's turn first, or gives the item up."""
+        if _is_about_garbage(sys._getframe(1)):
+            return ONCE
         item.look()
         if check.kind == RETURN:
             return ALWAYS
@@ -178,7 +198,7 @@ class Cover:
             return self._user_operator(item, name, values)
         if not isinstance(known, Known):
             item.give_up(known.reason if isinstance(known, No) else name, check)
-        if known.effect is Effect.CLOCK and check.listed:
+        if known.effect is Effect.CLOCK and item.is_in_loop:
             item.give_up(f"{name} tells something else at another time", check)
         if known.effect is Effect.CLOCK:  # asked about each time: only some items run before their batch is asked for
             item.wait_until_asked_for()
@@ -203,7 +223,7 @@ class Cover:
             return ONCE
         if known.by_threads and _is_capped(values[0]):
             item.give_up(f"{name} may depend on the number of threads of cv2, which has one meanwhile", check)
-        return ALWAYS if all(map(_is_shallow, values)) else ONCE
+        return ALWAYS if known.effect is not Effect.CLOCK and all(map(_is_shallow, values)) else ONCE
 
     def _is_own(self, check: Check, known: Known, values: tuple[Any, ...], holders: int) -> bool:
         """Whether what is written is held by one local name alone, down to its memory."""
@@ -219,6 +239,8 @@ class Cover:
     # -- code of the program
 
     def _user(self, item: Any, function: Any) -> int:
+        if is_class(function) and any("__del__" in vars(kind) for kind in bases(function)):
+            item.give_up(f"a {function.__qualname__} does something when it goes")
         for code in _codes(function):
             found = (code.co_filename, owner_of(code.co_qualname))
             if found not in self.ready:
@@ -239,6 +261,15 @@ class Cover:
                 if isinstance(function, types.FunctionType):
                     self._user(item, function)
         return ALWAYS
+
+
+def _is_about_garbage(frame: Any) -> bool:
+    """Whether this is done because an object of the program goes: that is no part of the item, and happens once."""
+    while frame is not None and not frame.f_code.co_filename.startswith(_OURS):
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _target(check: Check, values: tuple[Any, ...]) -> Any:

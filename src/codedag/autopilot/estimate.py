@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 #: Seconds that the report page takes, and for each operation in it (40 operations: 0.1 s on a quiet machine).
 PAGE, PAGE_PER_OPERATION = 0.02, 0.002
@@ -20,8 +21,7 @@ LONGEST_START = 2.0  # seconds; a process that is older when we come has done so
 Interval = tuple[float, float, float]  # middle, low, high
 
 
-@dataclass(frozen=True, slots=True)
-class Spans:
+class Spans(msgspec.Struct, frozen=True):
     """Where the seconds of the process went."""
 
     program: float  # from its first line to its last
@@ -39,8 +39,7 @@ class Spans:
         return self.python + self.starting + self.program + self.ending
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(msgspec.Struct, frozen=True):
     """The program alone over the program with us, over the whole process and since the first change."""
 
     baseline: float  # seconds that the program alone would have taken

@@ -7,9 +7,10 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from codedag.backends.elementwise import MAP, PACK, role_of
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find
@@ -20,19 +21,18 @@ from codedag.migrate.chain import Link as ChainLink
 from codedag.trace.recorder import Template
 
 if TYPE_CHECKING:
+    from codedag.instrument.links import Link
     from codedag.migrate.remember import Link as Step
 
 
-@dataclass(frozen=True, slots=True)
-class FoundChain:
+class FoundChain(msgspec.Struct, frozen=True):
     """A chain in one function: its operations in order, and the sites that run between them."""
 
     links: tuple[ChainLink, ...]
     between: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundCall:
+class FoundCall(msgspec.Struct, frozen=True):
     """A call with a known substitute."""
 
     site: int
@@ -96,8 +96,7 @@ def between(links: Sequence[ChainLink | Step]) -> tuple[int, ...]:
     return tuple(sorted(set(range(numbers[0], numbers[-1])) - set(numbers)))
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPrefix:
+class FoundPrefix(msgspec.Struct, frozen=True):
     """A call that reads a file, and the calls that its value goes through next."""
 
     links: tuple[Step, ...]
@@ -109,11 +108,16 @@ def prefixes(file: InstrumentedFile, owner: str, templates: list[Template], take
     from codedag.migrate.remember import Link as Step
 
     names = {site: next(iter(seen)) for site, seen in names_by_site(templates).items() if len(seen) == 1}
-    next_of = {link.source: link for link in file.links if file.infos[link.source].owner == owner}
-    found = []
+    next_of = {link.source: link for link in prefix_links(file) if file.infos[link.source].owner == owner}
+    for each in next_of.values():  # opening a file moves no data, so it is not in the templates
+        if names.get(each.target) == "PIL.Image.open" and each.source not in names:
+            names[each.source] = "builtins.open"
+    found: list[FoundPrefix] = []
     for first in sorted(names.keys() - taken):
         if file.infos[first].owner != owner or file.infos[first].kind != CALL or not reads_files(names[first]):
             continue
+        if any(first == step.site.info.index for prefix in found for step in prefix.links):
+            continue  # it reads what the call before has opened
         links = [Step(file.sites[first], 0)]
         here = first
         while (link := next_of.get(here)) is not None and link.target in names and link.target not in taken:
@@ -127,11 +131,16 @@ def prefixes(file: InstrumentedFile, owner: str, templates: list[Template], take
     return found
 
 
+def prefix_links(file: InstrumentedFile) -> list[Link]:
+    """The links of a file, and those from what a `with` statement opens: a prefix may begin there."""
+    return [*file.links, *file.opened] if b"with " in file.source else file.links
+
+
 def prefix_at(file: InstrumentedFile, sites: Sequence[int], names: Sequence[str]) -> FoundPrefix:
     """The prefix at these sites, as an earlier run found it."""
     from codedag.migrate.remember import Link as Step
 
-    operand = {(link.source, link.target): link.operand for link in file.links}
+    operand = {(link.source, link.target): link.operand for link in prefix_links(file)}
     places = [0, *(operand[pair] for pair in pairwise(sites))]
     links = tuple(Step(file.sites[s], p if isinstance(p, int) else -1) for s, p in zip(sites, places, strict=True))
     return FoundPrefix(links, tuple(names))

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from codedag.ir import clock as time
 
 CHURN = 10_000  # pages that come and go in one second of the processor: about 2.5 % of it
 SHORTEST = 0.1  # seconds of the processor that say something

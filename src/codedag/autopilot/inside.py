@@ -7,14 +7,15 @@ calls and that have a proven substitute are replaced by library patches, each on
 from __future__ import annotations
 
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from codedag.autopilot.applied import Applied, Refused
 from codedag.backends.registry import find, known_sources
+from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.trace.recorder import Template, shown_path
 
@@ -30,8 +31,7 @@ COUNTED, PATIENCE = 1.0, 20.0  # seconds for which calls inside are counted firs
 CORE = frozenset({"builtins", "numpy", "operator", "torch"})
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(msgspec.Struct, frozen=True):
     """A function to replace inside a library, and the call of the program that leads there."""
 
     source: str

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from os import getpid  # by name: a program may leave mocks on the modules
 from pathlib import Path
-from time import perf_counter_ns
 
 from codedag.instrument.guard import attempt
+from codedag.ir.clock import perf_counter_ns
 from codedag.trace.gathered import Gathered
 from codedag.trace.records import Records
 

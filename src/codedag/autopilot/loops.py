@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import time
 import types
 from functools import partial
 from itertools import islice
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import ITERATE
+from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.trial import Trial
@@ -140,6 +140,7 @@ class Loop:
         if lane.declined:
             if not lane.retry_at:
                 self.close()
+            self.widen.relax()
             return None
         if not lane.is_ready and (self.turns >= PATIENT or self.widen.planned(lane.root)):
             self.widen.prepare_later(lane)
@@ -152,7 +153,9 @@ class Loop:
         from codedag.autopilot.widen import Lane
 
         ahead = self.ahead
-        return Lane((self.file.path, ahead.owner), Trial(f"the loop of line {ahead.line}"), site=self.site)
+        lane = Lane((self.file.path, ahead.owner), Trial(f"the loop of line {ahead.line}"), site=self.site)
+        self.widen.every.append(lane)
+        return lane
 
     def list_sites(self) -> None:
         """Makes the sites of what runs ahead ask, and write down what they give; wherever one stands all do."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from codedag.autopilot.pilot import MAX_OVERHEAD
 from codedag.backends.registry import EXACT, Equivalence
@@ -10,8 +10,7 @@ from codedag.ir import Plan
 from codedag.migrate.wishes import Wishes
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """The wishes of one run; what is not said is as careful as possible."""
 
     plan: Plan | None = None

@@ -17,6 +17,7 @@ from typing import Any
 
 from codedag.autopilot.stacking import Stacking
 from codedag.instrument.guard import GaveUp, attempt, on_trial
+from codedag.instrument.python import uncollected
 from codedag.instrument.warned import Ear, calls_back, numbers_mode
 from codedag.migrate import _order
 
@@ -49,6 +50,7 @@ class Item:
     """One item of a batch: what it has drawn, and whether it has its turn."""
 
     __slots__ = ("_has_turn", "_last", "_passed", "batch", "number")
+    is_in_loop = False  # the program runs between it and the next one
 
     def __init__(self, batch: Batch, number: int) -> None:
         self.batch, self.number = batch, number
@@ -125,11 +127,16 @@ class Batch:
         if calls_back():
             self.give_up("numpy is to call the program about odd numbers")
             return False
-        helpers = [Second(self) for _ in range(min(threads, len(self.indices)) - 1)]
-        with Ear(warned):
-            for helper in helpers:
-                helper.start()
+        helpers: list[Second] = []
+        with (
+            Ear(warned),
+            uncollected(),
+        ):  # what garbage does when it goes belongs to no item, and to the program's thread
             try:
+                for _ in range(min(threads, len(self.indices)) - 1):
+                    helper = Second(self)
+                    helper.start()
+                    helpers.append(helper)
                 self.work()
             finally:
                 self._close()

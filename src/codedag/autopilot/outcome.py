@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+
+import msgspec
 
 from codedag.autopilot.estimate import PAGE, PAGE_PER_OPERATION, Estimate, Spans, estimate
 from codedag.autopilot.pilot import Applied, Pilot
@@ -20,25 +22,23 @@ TOLERANCES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """The facts of a finished run, ready to be written and shown."""
 
     graph: Graph
     costs: CostTable
     plan: Plan
     report: Report
-    proven: list[Proven] = field(default_factory=list)  # what the next run may begin with
-    tried: list[Proven] = field(default_factory=list)  # what this run had an occasion to judge
+    proven: list[Proven] = []  # what the next run may begin with
+    tried: list[Proven] = []  # what this run had an occasion to judge
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """One change with what all processes saw of it: its joined trial, and who had which part in it."""
 
     applied: Applied
     own: Applied
-    others: list[Share] = field(default_factory=list)
+    others: list[Share] = []
     concurrency: float = 1.0  # how many workers were at work at once
 
     @property
@@ -168,7 +168,7 @@ def _estimate(pilot: Pilot, every: list[Result], graph: Graph, spans: Spans) -> 
     crew = pilot.team.crew
     theirs = sum(report.observing_seconds for report in crew.reports) / crew.concurrency()
     page = PAGE + PAGE_PER_OPERATION * len(graph) if parts else 0.0
-    spans = replace(
+    spans = msgspec.structs.replace(
         spans, observing=spans.observing + theirs, checking=sum(result.extra() for result in every),
         ending=spans.ending + page,
     )  # fmt: skip

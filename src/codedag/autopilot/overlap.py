@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 import sys
-import time
 import weakref
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from codedag.autopilot.pulled import Pulled, looked_up_in
 from codedag.autopilot.stored import Stored, stored_while_running
 from codedag.backends.same import same
+from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.trial import SLOWER, Trial

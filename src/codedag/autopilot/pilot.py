@@ -10,7 +10,6 @@ from __future__ import annotations
 import queue
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from codedag.autopilot.recalled import Recalled, is_recalled
 from codedag.autopilot.repeats import Repeats
 from codedag.autopilot.replay import Replay
 from codedag.autopilot.rows import Rows
+from codedag.autopilot.scalars import Scalars
 from codedag.autopilot.shares import Proven
 from codedag.autopilot.team import Team
 from codedag.autopilot.widen import Widen
@@ -33,8 +33,9 @@ from codedag.backends.effects import Effects
 from codedag.backends.registry import EXACT, Equivalence
 from codedag.instrument import sites as site_module
 from codedag.instrument.program import InstrumentedFile, Program
-from codedag.instrument.sites import RECORD, VARIANT
+from codedag.instrument.sites import VARIANT
 from codedag.ir import Plan
+from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.chain import Chain
 from codedag.migrate.chain import Link as ChainLink
@@ -51,9 +52,9 @@ if TYPE_CHECKING:
 
 OBSERVE = 40  # executions of one operation after which its function has been seen enough
 FEW, LONG = 6, 1.5  # or this many, if they took so many seconds
-SCALAR = 5_000  # executions without data after which a function is left alone
 TICK = 0.2  # seconds between looks at functions that move no data, and at what workers have proven
 MAX_OVERHEAD, GRACE = 0.05, 3.0  # share of the time that observing may take, and seconds that it may always take
+MOST_PLANNING = 6.0  # seconds of the processor that planning may always take
 BEATS = 4  # looks at a proof that runs, between two others
 SLOWEST = 1.0  # seconds between them once nothing happens any more
 PATIENCE = 1.0  # seconds that a fork waits for planning to reach a safe point
@@ -61,7 +62,7 @@ PATIENCE = 1.0  # seconds that a fork waits for planning to reach a safe point
 __all__ = ["Applied", "Pilot", "Refused"]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Pilot:
     """Everything that happens to one program between its first and its last line."""
 
@@ -87,6 +88,7 @@ class Pilot:
     replay: Replay = field(init=False)
     inside: Inside = field(init=False)
     heap: Heap = field(init=False)
+    scalars: Scalars = field(init=False)
     prove: Proving = field(init=False)
     when_proven: WhenProven = field(init=False)
     placed: Placed | None = None  # what the plan places on units
@@ -97,7 +99,6 @@ class Pilot:
     kernels: list[tuple[int, int]] = field(default_factory=list)  # that the known changes will want
     _effects: Effects = field(default_factory=Effects)
     _inbox: queue.Queue[Callable[[], None] | None] = field(default_factory=queue.Queue)
-    _grown: dict[Function, int] = field(default_factory=dict)
     _thread: threading.Thread | None = None
     _paused: bool = False
     _ending: bool = False  # the program has ended: what is not begun is not done
@@ -114,7 +115,7 @@ class Pilot:
         self.shelf = Shelf(synchronous=self.synchronous)
         self.team, self.replay, self.inside = Team(self), Replay(self), Inside(self)
         self.rows, self.recalled, self.when_proven = Rows(self), Recalled(self), WhenProven(self)
-        self.heap = Heap(self.memory.most_nbytes)
+        self.heap, self.scalars = Heap(self.memory.most_nbytes), Scalars(self)
         self.widen = Widen(self.program, self.memory, self.later, self._is_planned, self._widened, self._not_widened)
 
     # -- the life of a run
@@ -130,6 +131,7 @@ class Pilot:
             return
         self.program.begin = self._begin
         site_module.native.start(self.recorder, self.program.names)
+        site_module.native.idle_by(self.scalars.told)
         self._start_thread()
 
     def _begin(self, file: InstrumentedFile) -> None:
@@ -171,6 +173,7 @@ class Pilot:
         self._ending = True
         self.prove.end()
         site_module.native.stop()
+        site_module.native.idle_by(None)
         self.team.stop()
         self.widen.restore()
         self._end_thread()
@@ -224,6 +227,7 @@ class Pilot:
         """
         self._inbox, self._working, self._forking = queue.Queue(), threading.Lock(), False
         self.prove.forget()
+        self.scalars.forget()
         self.program.fresh_lock()
         self.memory.paused = True  # what a worker keeps is gone with it, and each would keep its own
         self._thread, self._paused = None, True
@@ -294,6 +298,12 @@ class Pilot:
         else:
             self._inbox.put(job)
 
+    def soon(self, job: Callable[[], None]) -> None:
+        """Has a job done by the background thread, which is started again if it had to rest."""
+        if self._paused:
+            self._start_thread()
+        self._inbox.put(job)
+
     def is_beside(self) -> bool:
         """Whether this is the background thread."""
         return self._thread is threading.current_thread()
@@ -337,7 +347,7 @@ class Pilot:
         if self.kernels and find.is_loaded("numpy"):  # not before the program has loaded it as it wants it
             wanted, self.kernels = self.kernels, []
             attempt(self.shelf.stock, wanted)
-        self._settle_scalar_functions()
+        attempt(self.scalars.look)
         self._settle_known_functions()
         self._end_costly_observing()
         attempt(self.inside.look)
@@ -346,24 +356,16 @@ class Pilot:
             attempt(self.heap.look)
 
     def _try_to_plan(self, function: Function) -> None:
-        planned = attempt(self._plan_function, *function)
+        passed = time.perf_counter() - self.started_at
+        if self.beside > max(MOST_PLANNING, 2 * MAX_OVERHEAD * passed):  # hundreds of functions in one large file
+            planned: Any = Failed(f"planning others has taken {self.beside:.0f} s already")
+            attempt(self.program.install, function[0], [function[1]])
+        else:
+            planned = attempt(self._plan_function, *function)
         if isinstance(planned, Failed):
             self.refused.append(Refused("planning", f"{shown_path(function[0])} {function[1]}", planned.reason))
         if function in self.unplanned:
             self.unplanned.remove(function)
-
-    def _settle_scalar_functions(self) -> None:
-        """Functions that only juggle numbers get their plain code back: there is nothing in them to see."""
-        for path, file in list(self.program.files.items()):
-            busy: dict[str, int] = {}
-            for info, site in zip(file.infos, file.sites, strict=True):
-                if site.mode == RECORD:
-                    busy[info.owner] = max(busy.get(info.owner, 0), site.calls)
-            idle = [o for o, calls in busy.items() if calls > SCALAR and not self._moves_data(path, o)]
-            for owner in idle:
-                self.program.settle(path, owner)
-            if idle:
-                self.program.install(path, idle)
 
     def _end_costly_observing(self) -> None:
         """Ends observing what is left if it has cost more than it may; what was seen until then is planned."""
@@ -389,13 +391,6 @@ class Pilot:
             if watch.ended is None and not self.observe_only:
                 watch.ended = time.perf_counter()
                 self._settle(function)
-
-    def _moves_data(self, path: str, owner: str) -> bool:
-        """Whether a function has moved data since this was last asked."""
-        own = [t for t in list(self.recorder.templates) if t.site.info.owner == owner and t.site.info.file == path]
-        before, now = self._grown.get((path, owner), -1), sum(t.count for t in own)
-        self._grown[path, owner] = now
-        return now != before and bool(own)
 
     def take_back(self, applied: Applied, indexes: Iterable[int]) -> None:
         """Takes a change out of the program's code once its trial has ended badly."""
@@ -424,7 +419,7 @@ class Pilot:
             taken |= {link.site.info.index for link in prefix.links}
         self.recalled.look(file, owner, seen, taken)
         self.widen.loops.keep(file, owner)
-        self.program.install(path, [owner])
+        self.program.install(path, [owner], near=self.team.crew.is_worker)
         self.widen.look()
 
     def apply_chain(

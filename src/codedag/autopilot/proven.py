@@ -6,7 +6,6 @@ change in it for one version of one source file.  Whatever does not fit is left 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 from collections.abc import Iterable, Mapping
@@ -26,6 +25,7 @@ from codedag.ir.fields import Natural
 from codedag.ir.files import write_atomically
 from codedag.ir.installed import version_of
 from codedag.ir.places import cache_dir
+from codedag.ir.sha256 import sha256
 from codedag.tune.machine_key import machine_key
 
 MOST_ENTRIES = 200
@@ -57,7 +57,7 @@ class Store:
     def path(self) -> Path:
         """The file of the entry."""
         facts = "\0".join([self.program, *sorted(self.allow)])
-        return self._folder / f"{hashlib.sha256(facts.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
+        return self._folder / f"{sha256(facts.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
 
     @property
     def program(self) -> str:
@@ -122,4 +122,4 @@ def versions(of: Mapping[str, str]) -> dict[str, str]:
 
 
 def _machine() -> str:
-    return hashlib.sha256(machine_key().encode()).hexdigest()
+    return sha256(machine_key().encode()).hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from codedag.autopilot.recalled import recall_at
 from codedag.backends.proof import proven_here
 from codedag.backends.registry import Equivalence, Substitution
 from codedag.instrument.guard import attempt
+from codedag.ir import clock as time
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate.usable import is_there, may_run
 

@@ -14,7 +14,6 @@ import ctypes
 import os
 import sys
 import threading
-import time
 import weakref
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 
 from codedag.instrument.guard import Failed, attempt
 from codedag.instrument.sites import CALL, PASS, SiteInfo, make, native
+from codedag.ir import clock as time
 from codedag.migrate.trial import median
 
 BLOCK = 4  # batches that are timed together

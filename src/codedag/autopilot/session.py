@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 
 # by name: a program may leave a mock on the modules
 from os import getpid
 from pathlib import Path
-from time import perf_counter
+
+import msgspec
+from msgspec.structs import replace
 
 from codedag.autopilot.estimate import Spans, before_us
 from codedag.autopilot.live import Live
@@ -26,6 +27,7 @@ from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
 from codedag.instrument.python import uncollected
 from codedag.ir import RunDirectory
+from codedag.ir.clock import perf_counter
 from codedag.migrate.disk import Disk
 from codedag.migrate.memory import Memory
 from codedag.trace.rundir import Keeper, loaded_versions
@@ -34,8 +36,7 @@ from codedag.trace.rundir import Keeper, loaded_versions
 LARGEST_NBYTES = 50_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(msgspec.Struct, frozen=True):
     """A program that has ended, and what became of the attempt to make it faster."""
 
     ending: Ending

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from codedag.autopilot.workers import FIRST_WORD, Crew
 from codedag.backends.registry import known_sources
 from codedag.instrument import sites as site_module
 from codedag.instrument.guard import attempt
+from codedag.ir import clock as time
 from codedag.trace.gathered import Gathered
 from codedag.trace.records import join
 

@@ -6,7 +6,6 @@ import copy
 import os
 import stat
 import sys
-import time
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from codedag.autopilot.reach import Reach
 from codedag.backends.same import same
 from codedag.instrument.guard import GaveUp, on_trial
 from codedag.instrument.sites import CALL
+from codedag.ir import clock as time
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import _order
 from codedag.migrate.standin import StandIn
@@ -28,6 +28,7 @@ class Turn(Item):
     """One turn: what its sites gave, which files it read, and where it left the generators."""
 
     __slots__ = ("_drew_at", "files", "notes", "stopped")
+    is_in_loop = True
 
     def __init__(self, batch: Turns, number: int) -> None:
         super().__init__(batch, number)

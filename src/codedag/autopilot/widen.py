@@ -11,7 +11,6 @@ import os
 import random
 import sys
 import threading
-import time
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from codedag.autopilot.rest import Rest
 from codedag.backends.same import same
 from codedag.instrument.program import Program, owner_of
 from codedag.instrument.sites import CALL, VARIANT, SiteInfo, make, native
+from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.later import Watch
@@ -39,6 +39,8 @@ FIRST, UNSURE = 3, 6  # batches that are fetched both ways: always, and while th
 SEEN = 2  # batches fetched as ever before it is asked which functions their items come from
 EVERY, RAREST = 40, 400  # batches per check later on, at first and after many without a difference
 SMALL_GAIN = 1.15
+#: Batches after which so little gain ends it: dense code asks at every step.  Less than the first is not tried again.
+HOPELESS = ((2, 0.2), (FIRST, 0.5))
 FAILURES, PREPARED = 3, 25  # batches given up before the move is, and functions prepared on demand
 RETRIES, AGAIN = 2, 40  # how often it is tried again, and after how many batches (4 and 16 times as many)
 MOST_THREADS = 4
@@ -101,6 +103,8 @@ class Widen:
         self.lanes: dict[tuple[type, ...], Lane] = {}
         self.loops, self.overlap, self.rest = Loops(self), Overlap(self), Rest()
         self.cover: Any = None
+        self.every: list[Lane] = []  # of loaders and of loops
+        self._relaxed = False  # whether no function asks any more
         self._make: Any = None
         self._original: Any = None
         self._changed: Any = None
@@ -157,6 +161,7 @@ class Widen:
         lane = attempt(self._lane, fetcher, indices)
         if lane is None or isinstance(lane, Failed):
             attempt(self.rest.pause)
+            attempt(self.relax)
             return self._original(fetcher, indices)
         attempt(self.rest.begin)
         compared = lane.trial.checked + self.overlap.compared(lane)
@@ -219,14 +224,12 @@ class Widen:
         verdict = attempt(same, data, ahead)
         verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
         lane.trial.record(plain / len(data), seconds / len(data), verdict)
-        if (
-            lane.trial.checked >= UNSURE and lane.trial.gain() < SLOWER
-        ):  # a batch is a long time: noise is not waited for
+        if _is_slow(lane.trial):  # a batch is a long time: noise is not waited for
             lane.trial.stop(f"not faster here: {lane.trial.gain():.2f}x over {lane.trial.checked} interleaved batches")
         if not lane.trial.active:
             lane.declined = lane.trial.reason
             lane.tried += 1
-            if verdict and lane.tried <= RETRIES:
+            if verdict and lane.tried <= RETRIES and lane.trial.gain() >= HOPELESS[0][1]:
                 lane.retry_at = lane.batches + AGAIN * 4**lane.tried
 
     def _lane(self, fetcher: Any, indices: Any) -> Lane | None:
@@ -254,14 +257,15 @@ class Widen:
         return os.getpid() == self._process and threading.current_thread() is threading.main_thread()
 
     def is_usual(self) -> bool:
-        """Whether nothing is set for this thread alone that another thread would miss."""
-        return _is_usual()
+        """Whether functions ask, and nothing is set for this thread alone that another thread would miss."""
+        return not self._relaxed and _is_usual()
 
     def _new(self, kinds: tuple[type, ...]) -> Lane:
         functions = [getattr(kind, "__getitem__", None) for kind in kinds]
         codes = [f.__code__ if isinstance(f, types.FunctionType) else None for f in functions]
         roots = [(code.co_filename, owner_of(code.co_qualname)) if code is not None else ("", "") for code in codes]
         lane = Lane(roots[0], Trial(f"{kinds[0].__qualname__}.__getitem__"), frozenset(roots))
+        self.every.append(lane)
         if any(path not in self.program.files for path, _ in roots):
             lane.declined = "its items do not come from code of the program"
         elif self.threads < 2:
@@ -274,6 +278,22 @@ class Widen:
         lane.trial = Trial(lane.trial.what)
         self.begin(lane.root, lane.trial, f"{self.threads} threads", lane.site, "widen")
 
+    def relax(self) -> None:
+        """Gives functions their own code back once nothing runs ahead any more: asking would only cost time."""
+        if self.cover is None or self._relaxed or not self.is_here():
+            return
+        from codedag.migrate import _order
+
+        busy = any((lane.is_ready or lane.waiting) and not lane.declined for lane in self.every)
+        if busy or _order.current() is not None:
+            return
+        self._relaxed = True
+        self.overlap.pause()
+        for lane in self.every:
+            lane.prepared += lane.is_ready  # a lane that is tried again is prepared again
+            lane.is_ready = False
+        self.later(partial(_without_result, self.cover.leave))
+
     # -- preparing
 
     def prepare_later(self, lane: Lane) -> None:
@@ -285,7 +305,6 @@ class Widen:
 
     def _prepare(self, lane: Lane) -> None:
         why = attempt(self._prepared, lane)
-        lane.waiting = False
         if isinstance(why, Failed):
             why = why.reason
         if why:
@@ -294,6 +313,7 @@ class Widen:
             lane.is_ready = True
             if not lane.prepared:
                 self.begin(lane.root, lane.trial, f"{self.threads} threads", lane.site, "widen")
+        lane.waiting = False  # last: until then nobody may think that nothing runs ahead
 
     def covering(self) -> Cover:
         """What makes sites ask, loaded with all that is known about effects when it is first needed."""
@@ -310,6 +330,7 @@ class Widen:
             from codedag.autopilot.stacking import Stacking
 
             lane.habit, lane.stacking = Habit(), Stacking()
+        self._relaxed = False
         return self.covering().prepare(lane.needs)
 
     def gave_up(self, lane: Lane, batch: Batch) -> None:
@@ -330,6 +351,17 @@ class Widen:
         lane.trial.stop(why)
         line = f" of line {self.program.files[lane.root[0]].infos[lane.site].line}" if lane.site >= 0 else ""
         self.refuse(f"its loop{line} in several threads" if line else "its items in several threads", lane.root, why)
+
+
+def _is_slow(trial: Trial) -> bool:
+    """Whether batches that were fetched both ways say that it is not faster."""
+    if trial.checked >= UNSURE and trial.gain() < SLOWER:
+        return True
+    return any(trial.checked >= least and trial.gain() < gain for least, gain in HOPELESS)
+
+
+def _without_result(job: Callable[[], None]) -> None:
+    attempt(job)
 
 
 def _method(original: types.FunctionType, instead: Callable[..., Any]) -> Any:

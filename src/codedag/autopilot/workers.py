@@ -11,7 +11,6 @@ import functools
 import importlib
 import os
 import sys
-import time
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from typing import Any, Protocol
 from codedag.autopilot import shares
 from codedag.autopilot.shares import Proven, Share, WorkerReport
 from codedag.instrument.guard import Failed, attempt
+from codedag.ir import clock as time
 from codedag.ir.errors import CodedagError
 from codedag.trace.gathered import Gathered
 from codedag.trace.records import Records

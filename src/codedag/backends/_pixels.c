@@ -124,6 +124,7 @@ static PyMethodDef methods[] = {
     {"convolve", pixels_convolve, METH_VARARGS, "Convolves an image with a window."},
     {"ranks", pixels_ranks, METH_VARARGS, "The element of a rank in a window around each place."},
     {"bank", pixels_bank, METH_VARARGS, "A bank of filters over a spectrogram, summed up in parts."},
+    {"bank_bounds", pixels_bank_bounds, METH_VARARGS, "Where the weights of filters begin and end."},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "codedag.backends._pixels",

@@ -74,10 +74,13 @@ def _bounds_of(bank: Array) -> Array:
 
 def bounds_of(bank: Array) -> Array:
     """Per filter the first weight that is not zero, and the end of those that are not."""
-    filled = bank != 0
-    first = filled.argmax(axis=1)
-    last = np.where(filled.any(axis=1), bank.shape[1] - filled[:, ::-1].argmax(axis=1), first)
-    return np.stack([first, last], axis=1).astype(np.int32)
+    return measured(bank)[0]
+
+
+def measured(bank: Array) -> tuple[Array, int]:
+    """Where the weights of each filter begin and end, and how many lie between."""
+    bounds = np.empty((len(bank), 2), np.int32)
+    return bounds, _pixels.bank_bounds(bank, bounds, *bank.shape)
 
 
 class Order:

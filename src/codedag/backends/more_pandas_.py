@@ -6,7 +6,6 @@ import itertools
 import random
 import statistics
 import sys
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from codedag.backends.row_functions import ATOMS, RowFunction, noticing, row_fun
 from codedag.backends.row_source import Unfit
 from codedag.backends.same import same
 from codedag.instrument.guard import Declined
+from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import No, Verdict, Yes
 
 LEAST = 200  # rows

@@ -50,6 +50,7 @@ PyObject *pixels_slope(PyObject *module, PyObject *args);
 PyObject *pixels_finite(PyObject *module, PyObject *args);
 PyObject *pixels_extent(PyObject *module, PyObject *args);
 PyObject *pixels_bank(PyObject *module, PyObject *args);
+PyObject *pixels_bank_bounds(PyObject *module, PyObject *args);
 PyObject *pixels_ranks(PyObject *module, PyObject *args);
 
 void pixels_turn_by(int method, const uint8_t *from, uint8_t *into, int width, int height, int step);

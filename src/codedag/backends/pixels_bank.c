@@ -12,6 +12,7 @@
 #define LANES 16
 
 #if HAVE_AVX2_CODE
+#include <immintrin.h>
 #define FUSED __attribute__((target("avx2,fma")))
 #define HAVE_FUSED (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
 #elif defined(__aarch64__) && defined(__GNUC__)
@@ -31,14 +32,64 @@ typedef struct {
     const int32_t *ends; /* of the parts */
 } Bank;
 
+#if HAVE_AVX2_CODE
+/* Eight frames at eight frequencies, turned; `largest` has the bits of the largest numbers so far, without their signs. */
+FUSED static inline void turn(const float *const *frames, Py_ssize_t k, float *room, __m256i *largest) {
+    __m256 in[8], pairs[8], fours[8];
+    const __m256i unsigned_bits = _mm256_set1_epi32(0x7fffffff);
+    for (int i = 0; i < 8; i++) {
+        in[i] = _mm256_loadu_ps(frames[i] + k);
+        *largest = _mm256_max_epu32(*largest, _mm256_and_si256(_mm256_castps_si256(in[i]), unsigned_bits));
+    }
+    for (int i = 0; i < 4; i++) {
+        pairs[2 * i] = _mm256_unpacklo_ps(in[2 * i], in[2 * i + 1]);
+        pairs[2 * i + 1] = _mm256_unpackhi_ps(in[2 * i], in[2 * i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) {
+        fours[i] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0x44);
+        fours[i + 1] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0xee);
+        fours[i + 2] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0x44);
+        fours[i + 3] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        _mm256_storeu_ps(room + i * LANES, _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20));
+        _mm256_storeu_ps(room + (i + 4) * LANES, _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31));
+    }
+}
+
+/* Brings the frequencies of 16 frames side by side, eight at a time; how many of them, and in `odd` if one is not finite. */
+FUSED static Py_ssize_t gather_eights(const float *const *frames, Py_ssize_t bins, float *room, int *odd) {
+    __m256i largest = _mm256_setzero_si256();
+    uint32_t bits[8];
+    Py_ssize_t k = 0;
+    for (; k + 8 <= bins; k += 8) {
+        turn(frames, k, room + k * LANES, &largest);
+        turn(frames + 8, k, room + k * LANES + 8, &largest);
+    }
+    _mm256_storeu_si256((__m256i *)bits, largest);
+    for (int i = 0; i < 8; i++) {
+        *odd |= bits[i] >= 0x7f800000u;
+    }
+    return k;
+}
+#else
+static Py_ssize_t gather_eights(const float *const *frames, Py_ssize_t bins, float *room, int *odd) {
+    (void)frames, (void)bins, (void)room, (void)odd;
+    return 0;
+}
+#endif
+
 /* Brings up to LANES frames side by side; 0 if one of their values is not finite. */
 FUSED static int gather(const Bank *t, Py_ssize_t first, Py_ssize_t count, float *room) {
+    const float *frames[LANES];
     int odd = 0;
     for (Py_ssize_t i = 0; i < LANES; i++) {
-        const float *frame = t->strength + (first + (i < count ? i : 0)) * t->bins;
-        for (Py_ssize_t k = 0; k < t->bins; k++) {
-            odd |= !(frame[k] <= FLT_MAX);
-            room[k * LANES + i] = frame[k];
+        frames[i] = t->strength + (first + (i < count ? i : 0)) * t->bins;
+    }
+    for (Py_ssize_t k = gather_eights(frames, t->bins, room, &odd); k < t->bins; k++) {
+        for (Py_ssize_t i = 0; i < LANES; i++) {
+            odd |= !(fabsf(frames[i][k]) <= FLT_MAX);
+            room[k * LANES + i] = frames[i][k];
         }
     }
     return !odd;
@@ -133,4 +184,58 @@ PyObject *pixels_bank(PyObject *module, PyObject *args) {
         PyBuffer_Release(&views[--held]);
     }
     return PyErr_Occurred() ? NULL : PyBool_FromLong(done);
+}
+
+#define BLOCK 32
+
+/* Whether one of these weights is not zero, of either sign. */
+static inline int is_filled(const uint32_t *weights, Py_ssize_t count) {
+    uint32_t any = 0;
+    for (Py_ssize_t k = 0; k < count; k++) {
+        any |= weights[k] << 1;
+    }
+    return any != 0;
+}
+
+/* The first weight that is not zero, and the end of those that are not; none: twice 0. */
+static void find_bounds(const uint32_t *weights, Py_ssize_t bins, int32_t *bounds) {
+    Py_ssize_t low = 0, high = bins;
+    while (low + BLOCK <= bins && !is_filled(weights + low, BLOCK)) {
+        low += BLOCK;
+    }
+    while (low < bins && !is_filled(weights + low, 1)) {
+        low++;
+    }
+    while (high - BLOCK >= low && !is_filled(weights + high - BLOCK, BLOCK)) {
+        high -= BLOCK;
+    }
+    while (high > low && !is_filled(weights + high - 1, 1)) {
+        high--;
+    }
+    bounds[0] = (int32_t)(low < bins ? low : 0);
+    bounds[1] = (int32_t)(low < bins ? high : 0);
+}
+
+/* bank_bounds(bank, bounds, filters, bins): writes where the weights of each filter begin and end; how many lie between. */
+PyObject *pixels_bank_bounds(PyObject *module, PyObject *args) {
+    PyObject *bank, *bounds;
+    Py_ssize_t filters, bins, total = 0;
+    Py_buffer weights, into;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OOnn", &bank, &bounds, &filters, &bins) ||
+        pixels_view(bank, &weights, 0, 4 * filters * bins) < 0) {
+        return NULL;
+    }
+    if (pixels_view(bounds, &into, 1, 8 * filters) < 0) {
+        PyBuffer_Release(&weights);
+        return NULL;
+    }
+    int32_t *ends = into.buf;
+    for (Py_ssize_t i = 0; i < filters; i++) {
+        find_bounds((const uint32_t *)weights.buf + i * bins, bins, ends + 2 * i);
+        total += ends[2 * i + 1] - ends[2 * i];
+    }
+    PyBuffer_Release(&into);
+    PyBuffer_Release(&weights);
+    return PyLong_FromSsize_t(total);
 }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import inspect
 import json
 import os
@@ -16,9 +15,10 @@ import platform
 import random
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from codedag.backends.registry import Call, Equivalence, Outcome, Substitution, attempt
 from codedag.backends.requirements import installed_version, parse
@@ -27,6 +27,7 @@ from codedag.instrument.guard import Declined
 from codedag.ir.errors import CannotWrite
 from codedag.ir.files import write_atomically
 from codedag.ir.places import cache_dir
+from codedag.ir.sha256 import sha256
 from codedag.ir.verdict import No, Verdict, Yes
 
 FILE = "proofs.json"
@@ -43,8 +44,7 @@ SETTINGS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(msgspec.Struct, frozen=True):
     """What came of running generated calls through a substitution and its original."""
 
     substitution: str
@@ -194,15 +194,23 @@ def key(substitution: Substitution) -> str:
         from codedag.backends.on_device import device  # it needs numpy, which such a substitution has loaded
 
         facts["device"] = str(device())
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    return sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def _sources(substitution: Substitution) -> str:
     """A hash of the substitution's file; of all files of this room, which share helpers, for one of ours."""
     file = Path(inspect.getsourcefile(substitution.run) or __file__)
-    here = Path(__file__).parent
-    files = sorted(here.glob("*.py")) if file.parent == here else [file]
-    digest = hashlib.sha256()
+    return _room() if file.parent == Path(__file__).parent else _hash([file])
+
+
+@functools.cache
+def _room() -> str:
+    """A hash of all files of this room: once, as there are many, and those that are loaded do not change any more."""
+    return _hash(sorted(Path(__file__).parent.glob("*.py")))
+
+
+def _hash(files: list[Path]) -> str:
+    digest = sha256()
     for path in files:
         digest.update(path.read_bytes() if path.exists() else b"")
     return digest.hexdigest()

@@ -118,7 +118,7 @@ class Substitution:
         self.needs = needs
         self.source_needs = source_needs
         self.pu = pu
-        self._bind = _binder(run)
+        self._bind: Callable[..., Any] | None = None  # made for the first call: most are never asked
         self._guard: Guard = _no_guard
         self._make_call: CallMaker | None = None
         self._original: Callable[..., Any] | None = None
@@ -172,6 +172,8 @@ class Substitution:
 
     def accepts(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Verdict:
         """Yes if the substitute can run this call, else the reason why the original must."""
+        if self._bind is None:
+            self._bind = _binder(self.run)
         try:
             bound = self._bind(*args, **kwargs)
         except TypeError:

@@ -10,7 +10,6 @@ import os
 import sys
 from pathlib import Path
 from shlex import join, quote
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from codedag.instrument import launch
@@ -42,6 +41,8 @@ def _is_accelerate(target: Target) -> bool:
 
 def run(target: Target, asked: dict[str, Any], output: str | None, quiet: bool) -> Ending:
     """Runs the launcher as it is, and its ranks with what was asked for; says how the launcher ended."""
+    from tempfile import TemporaryDirectory  # with all that it can unpack
+
     with TemporaryDirectory(prefix="codedag-ranks-") as folder:
         interpreter = Path(folder) / "python"
         interpreter.write_text(_interpreter(asked, output, quiet))

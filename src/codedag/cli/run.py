@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from codedag.cli import BEGUN, ranks
 from codedag.cli.options import (

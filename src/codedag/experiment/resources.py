@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from codedag.experiment import cgroup, gpus
+from codedag.devices import cgroup
+from codedag.experiment import gpus
 from codedag.experiment.timing import OutOfTurn
 from codedag.instrument.guard import Failed, attempt
 

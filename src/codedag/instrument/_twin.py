@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import gc
 import threading
-import time
 import types
 import weakref
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from codedag.instrument._twin_bound import BoundSite, Spread
 from codedag.instrument._twin_held import held
 from codedag.instrument.signals import raised_by_handler
+from codedag.ir import clock as time
 
 __all__ = ["BoundSite", "Site", "Spread", "Switch"]
 

@@ -16,7 +16,10 @@ from codedag.instrument.numbering import number
 from codedag.instrument.rewrite import parsed
 
 #: Methods that run only where a call says so.
-_CALLED = frozenset({"__init__", "__call__", "__new__", "__init_subclass__", "__class_getitem__", "__post_init__"})
+#: Special methods that run only where somebody calls, and what runs when an object goes: not a part of what runs then.
+_CALLED = frozenset(
+    {"__init__", "__call__", "__new__", "__init_subclass__", "__class_getitem__", "__post_init__", "__del__"}
+)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _MAY_NOT_RUN = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 

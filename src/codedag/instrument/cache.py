@@ -7,7 +7,6 @@ means only that the file is rewritten again.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import marshal
 import os
@@ -16,12 +15,15 @@ import sys
 import types
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec.structs import astuple
+
 from codedag.instrument.python import uncollected
+from codedag.ir.sha256 import sha256 as digest
 
 LARGEST_NBYTES = 512 * 2**20
 _MAGIC = b"codedag code 1\n\0"
@@ -30,8 +32,7 @@ _HEADER = len(_MAGIC) + 4
 _DECIDE = ("cache", "compiled", "numbering", "program", "python", "rewrite", "sites", "stable", "table")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One rewritten file: code with placeholders, its sites, and what it took from and gave to other files."""
 
     code: types.CodeType
@@ -63,7 +64,7 @@ class Cache:
             return None
 
     def _place(self, path: str, sha256: str) -> str:
-        name = hashlib.sha256(f"{rewriter_version()}\0{sha256}\0{path}".encode("utf-8", "surrogatepass")).hexdigest()
+        name = digest(f"{rewriter_version()}\0{sha256}\0{path}".encode("utf-8", "surrogatepass")).hexdigest()
         return f"{self.folder}/{name}"
 
     def load(self, path: str, sha256: str) -> Entry | None:
@@ -85,7 +86,7 @@ class Cache:
         try:
             place = self._place(path, sha256)
             part = f"{place}.{os.getpid()}"
-            body = marshal.dumps(tuple(getattr(entry, field.name) for field in fields(entry)))
+            body = marshal.dumps(astuple(entry))
             with open(part, "xb", opener=_privately) as file:
                 file.write(_MAGIC + zlib.crc32(body).to_bytes(4, "little") + body)
             Path(part).replace(place)
@@ -119,7 +120,7 @@ def _default() -> Path:
 @cache
 def rewriter_version() -> str:
     """What else decides about the code than the source and its place: the rewriter, and this Python."""
-    ours = hashlib.sha256()
+    ours = digest()
     for name in _DECIDE:
         ours.update(Path(__file__).with_name(f"{name}.py").read_bytes())
     python = (importlib.util.MAGIC_NUMBER.hex(), sys.implementation.cache_tag, sys.flags.optimize, sys.byteorder)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
+
+import msgspec
 
 from codedag.instrument.signals import is_interrupt, raised_by_handler
 from codedag.ir.errors import CodedagError
@@ -23,8 +24,7 @@ class GaveUp(BaseException):
     """What ends a part of the program that runs on trial: nothing that a handler of the program may take."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """Why something of ours did not work; `expected` if we declined it ourselves."""
 
     reason: str

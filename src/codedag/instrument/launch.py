@@ -10,8 +10,9 @@ import pkgutil
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from codedag.ir.errors import BadScript
 
@@ -23,8 +24,7 @@ Load = Callable[[str, bytes], types.CodeType]
 _OURS = str(Path(__file__).resolve().parent.parent)
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """What to run: a script, or a module as `python -m` runs it, with the arguments that belong to it."""
 
     name: str
@@ -74,8 +74,7 @@ class Target:
         return Path.cwd() if self.module else Path(self.path).resolve().parent
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """How a program ended: its exit code, or the signal it died of."""
 
     code: int

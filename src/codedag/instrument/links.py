@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
 from codedag.instrument.liveness import liveness
-from codedag.instrument.scopes import Attributes, scopes
+from codedag.instrument.scopes import Attributes, Scope, scopes
 
 Operand = int | str  # position, keyword, or "self" for the object whose method is called
 
@@ -51,6 +51,32 @@ def links(tree: ast.Module, *, main: bool) -> list[Link]:
                 hidden = {e.name for e in events if e.what == "store" and scope.hides(e.name)} - anytime
                 found += _links_of(events, hidden, live.after)
     return found
+
+
+def opened(tree: ast.Module, *, main: bool) -> list[Link]:
+    """The links from what a `with` statement opens to the one thing that its block does with it."""
+    found = []
+    for scope in scopes(tree, main=main):
+        names = Counter(n.id for each in scope.body for n in ast.walk(each) if isinstance(n, ast.Name))
+        for statement in (each for block in scope.blocks() for each in block if isinstance(each, ast.With)):
+            item = statement.items[0]
+            name, site = getattr(item.optional_vars, "id", ""), getattr(item.context_expr, "cd_site", -1)
+            if len(statement.items) == 1 and site >= 0 and names[name] == 2 and scope.hides(name):
+                found += [Link(site, use[1], use[2]) for use in _first_use(scope, statement, name)]
+    return found
+
+
+def _first_use(scope: Scope, statement: ast.With, name: str) -> list[Any]:
+    """What takes the value that is opened, if it is a site and nothing but sites comes before it."""
+    events = _Line(scope.attributes).of(statement.body)
+    for i, event in enumerate(events):
+        if event.what == "barrier":
+            return []
+        if event.what == "use" and event.name == name:
+            is_site = event.to is not None and event.to[0] == "site"
+            j = next((k for k in range(i, len(events)) if is_site and events[k].site == event.to[1]), i)
+            return [event.to] if is_site and all(e.what != "barrier" for e in events[i : j + 1]) else []
+    return []
 
 
 def _links_of(events: list[_Event], hidden: set[str], live_after: dict[int, frozenset[str]]) -> list[Link]:

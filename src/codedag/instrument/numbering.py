@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from codedag.instrument.compiled import Compiled
 from codedag.instrument.sites import BINARY, CALL, GETITEM, INPLACE, ITERATE, RETURN, SETITEM, UNARY, SiteInfo

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import hashlib
 import sys
 import threading
 import types
@@ -17,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 from codedag.instrument import sites as site_module
 from codedag.instrument.cache import Cache, Entry
 from codedag.instrument.compiled import Compiled, definitions
+from codedag.instrument.nearby import functions_near
 from codedag.instrument.places import Places
 from codedag.instrument.python import Plain, sources_of, uncollected, warns
 from codedag.instrument.rewrite import CannotRewrite, bind, parsed, rewrite
 from codedag.instrument.selection import FilterConfig
 from codedag.instrument.sites import PASS, RECORD, VARIANT, SiteInfo
 from codedag.instrument.table import Columns, SiteTable
+from codedag.ir.sha256 import sha256
 
 if TYPE_CHECKING:
     from codedag.instrument.ahead import Ahead
@@ -56,7 +57,7 @@ class InstrumentedFile:
         plain: Plain | None = None,
     ) -> None:
         self.path, self.source, self.main = path, source, main
-        self.sha256 = hashlib.sha256(source).hexdigest()
+        self.sha256 = sha256(source).hexdigest()
         self._plain = plain or Plain(path, source)
         entry = self._entry(compiled or Compiled(), cache, plain)
         with uncollected():
@@ -110,6 +111,16 @@ class InstrumentedFile:
         tree = parsed(self.source, self.path)
         number(tree, self.path, self._compiled.copy())
         return links(tree, main=self.main)
+
+    @cached_property
+    def opened(self) -> list[Link]:
+        """The links from what a `with` statement opens to the one thing that is done with it."""
+        from codedag.instrument.links import opened
+        from codedag.instrument.numbering import number
+
+        tree = parsed(self.source, self.path)
+        number(tree, self.path, self._compiled.copy())
+        return opened(tree, main=self.main)
 
     def aheads(self) -> dict[str, Ahead]:
         """What the source says of its functions about running them ahead of their turn."""
@@ -384,6 +395,17 @@ class Program:
             self._set_switches(self.files[path])
             self.install(path, [owner])
 
+    def drop(self, path: str, functions: Mapping[str, Collection[int]]) -> None:
+        """Takes variants away from some sites of functions, none of which is under way."""
+        with self._lock:
+            file = self.files[path]
+            for owner, indexes in functions.items():
+                self._planned.get(path, {}).get(owner, set()).difference_update(indexes)
+                for site in (file.sites[index] for index in indexes):
+                    site.mode, site.variant = PASS, None
+            self._set_switches(file)
+            self.install(path, list(functions))
+
     def _set_switches(self, file: InstrumentedFile) -> None:
         """A loop runs its body with sites while one of them is recorded or has a variant that is in use."""
         retired = self._retired.get(file.path, ())
@@ -394,13 +416,25 @@ class Program:
         for loop, switch in enumerate(file.switches):
             switch.on = loop in busy
 
-    def install(self, path: str, owners: Collection[str] | None = None) -> list[Swap]:
-        """Gives settled functions their lean code: plain, or with only their planned sites."""
+    def install(self, path: str, owners: Collection[str] | None = None, *, near: bool = False) -> list[Swap]:
+        """Gives settled functions their lean code: plain, or with only their planned sites.
+
+        With `near`, functions that only values hold keep the code with all sites, which does the same.
+        """
+        file = self.files[path]
+        while True:
+            chosen, keep = self._chosen(path, owners)
+            code = file.only(keep) if keep else file.plain  # takes long in a large file: nobody may wait for it
+            with self._lock:
+                if self._chosen(path, owners) == (chosen, keep):
+                    functions = {path: functions_near(path)} if near else None
+                    return _swap(path, _codes_of(code, chosen), functions)
+
+    def _chosen(self, path: str, owners: Collection[str] | None) -> tuple[set[str], set[int]]:
+        """The functions that get lean code, and the sites that stay in it."""
         with self._lock:
-            file = self.files[path]
-            chosen = self._settled.get(path, set()) if owners is None else set(owners)
-            keep = {index for owner in chosen for index in self._planned.get(path, {}).get(owner, ())}
-            return _swap(path, _codes_of(file.only(keep) if keep else file.plain, chosen))
+            chosen = set(self._settled.get(path, ()) if owners is None else owners)
+            return chosen, {index for owner in chosen for index in self._planned.get(path, {}).get(owner, ())}
 
     def restore(self) -> int:
         """Puts the plain code back everywhere and takes every variant away; the number of functions changed."""

@@ -9,8 +9,9 @@ import marshal
 import types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from codedag.instrument.warned import unheard
 
@@ -18,8 +19,7 @@ _HEADER = 16
 _BY_TIME = b"\0\0\0\0"  # flags of a file that is valid while the source has the same time and size
 
 
-@dataclass(frozen=True, slots=True)
-class Plain:
+class Plain(msgspec.Struct, frozen=True):
     """A source file as Python's import has it; `ask` asks that import, which may compile and warn."""
 
     path: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copyreg
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from codedag.instrument import _twin
 
@@ -28,8 +29,7 @@ GRAPH_KIND = {
 _FUNCTIONS: dict[int, Callable[..., Any]] = {GETITEM: operator.getitem, SETITEM: operator.setitem}
 
 
-@dataclass(frozen=True, slots=True)
-class SiteInfo:
+class SiteInfo(msgspec.Struct, frozen=True):
     """The static facts about one site: where it stands in the source and what is written there."""
 
     index: int

@@ -9,10 +9,11 @@ from __future__ import annotations
 import operator
 from array import array
 from collections.abc import Iterable
-from dataclasses import astuple
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
+
+from msgspec.structs import astuple
 
 from codedag.instrument import sites as site_module
 from codedag.instrument.sites import GETITEM, SETITEM, SiteInfo

@@ -3,6 +3,7 @@
 Work that warns must run as written each time: who skips it skips the warning, and who runs it ahead shows it too early.
 Whether anything is shown is up to the filters of the program, which may change.  So a filter that matches nothing
 stands before all others while such work runs: it is asked about every warning that was not shown at its line already.
+What the filters ignore has no effect and is not heard of.
 """
 
 from __future__ import annotations
@@ -10,22 +11,34 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
 
 class Ear:
-    """Stands before the filters of the program while it is open, and tells what it hears."""
+    """Stands before the filters of the program while it is open, and tells what these would not ignore.
+
+    `warnings` asks an entry whether message and module match, and whether it is a category of it: all three are this.
+    """
 
     def __init__(self, heard: Callable[[str], None]) -> None:
         self._heard = heard
         self._filters: list[Any] | None = None
-        self._entry = ("ignore", self, Warning, None, 0)  # what `warnings` asks: the message must match this
+        self._asked = _Asked()
+        self._entry = ("ignore", self, self, _Module(self._asked), 0)
 
-    def match(self, message: str) -> None:
-        """Tells of a warning, and matches none."""
-        self._heard(message)
+    def match(self, message: str) -> bool:
+        """Is told the message."""
+        self._asked.message, self._asked.module = message, None
+        return True
+
+    def __subclasscheck__(self, category: type) -> bool:
+        """Is told the category last: tells of the warning, and matches none."""
+        message, self._asked.message = self._asked.message, None
+        if message is not None and not _is_ignored(self._filters or (), message, category, self._asked.module):
+            self._heard(message)
+        return False
 
     def open(self) -> None:
         """Hears of all warnings from now on."""
@@ -47,6 +60,43 @@ class Ear:
         self.close()
 
 
+class _Asked(threading.local):
+    """What this thread is being asked about."""
+
+    message: str | None = None  # none: somebody else goes through the filters
+    module: str | None = None
+
+
+class _Module:
+    """Is told the module of a warning."""
+
+    def __init__(self, asked: _Asked) -> None:
+        self._asked = asked
+
+    def match(self, module: str) -> bool:
+        """Matches every module."""
+        self._asked.module = module
+        return True
+
+
+def _is_ignored(filters: Iterable[Any], message: str, category: type, module: str | None) -> bool:
+    """Whether nothing at all comes of a warning, as far as can be told without its line."""
+    for action, text, kind, where, line in filters:
+        if isinstance(text, Ear) or not (_matches(text, message) and issubclass(category, kind)):
+            continue
+        if where is not None and module is not None and not _matches(where, module):
+            continue
+        unsure = line != 0 or (where is not None and module is None)
+        return action == "ignore" and not unsure
+    return False
+
+
+def _matches(pattern: Any, text: str) -> bool:
+    if pattern is None:
+        return True
+    return pattern == text if isinstance(pattern, str) else bool(pattern.match(text))
+
+
 class Heard(Ear):
     """Remembers whether it has heard of a warning."""
 
@@ -62,7 +112,12 @@ def mode() -> tuple[Any, ...]:
     """What would be done about odd numbers and warnings: the same call may have to raise under other settings."""
     numpy = sys.modules.get("numpy")
     numbers = tuple(numpy.geterr().values()) if numpy is not None else ()
-    return numbers, tuple(entry for entry in warnings.filters if not isinstance(entry[1], Ear))
+    return numbers, filters_now()
+
+
+def filters_now() -> tuple[Any, ...]:
+    """The filters of the program."""
+    return tuple(entry for entry in warnings.filters if not isinstance(entry[1], Ear))
 
 
 def calls_back() -> bool:

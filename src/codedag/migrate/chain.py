@@ -11,15 +11,16 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from sys import _getframe
-from time import perf_counter
 from typing import Any
+
+import msgspec
 
 from codedag.backends.effects import Effects
 from codedag.backends.elementwise import ROLES, Operand, Role
 from codedag.backends.same import same
 from codedag.instrument.sites import CALL, SETITEM
+from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import No
 from codedag.migrate import lane as fast
 from codedag.migrate.caller import Caller
@@ -38,8 +39,7 @@ Kernels = Callable[[Any, tuple[int, ...], Any, Any], Any]
 Variant = Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(msgspec.Struct, frozen=True):
     """One operation of a chain: its site, its name as traced, and where the array stands (None: found at run time)."""
 
     site: Any

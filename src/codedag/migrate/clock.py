@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from time import perf_counter, thread_time
+
+from codedag.ir.clock import perf_counter, thread_time
 
 Clock = Callable[[], float]
 

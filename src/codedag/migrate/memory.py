@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codedag.devices import cgroup
 from codedag.migrate.common import Common, common
 from codedag.migrate.disk import Disk
 
@@ -40,6 +41,30 @@ class Memory:
 
 def budget() -> int:
     """The bytes that may be kept unless somebody says otherwise: a quarter of what is free."""
+    return max(0, min(free_nbytes())) // 4
+
+
+def free_nbytes() -> list[int]:
+    """What is free by each thing that sets a limit: the machine, the container, and the process itself."""
     import psutil
 
-    return int(psutil.virtual_memory().available) // 4
+    group = cgroup.find()
+    limit = group.memory_limit() if group is not None else None
+    found = [int(psutil.virtual_memory().available)]
+    if group is not None and limit is not None:
+        found.append(limit - group.memory_nbytes())
+    used = psutil.Process().memory_info()
+    for name, nbytes in (("RLIMIT_AS", used.vms), ("RLIMIT_DATA", used.vms), ("RLIMIT_RSS", used.rss)):
+        most = _limit(name)
+        found += [] if most is None else [most - nbytes]
+    return found
+
+
+def _limit(name: str) -> int | None:
+    """What a process may have, as the system calls it; None if as much as there is."""
+    try:
+        import resource
+    except ImportError:  # not a system with limits
+        return None
+    most = resource.getrlimit(getattr(resource, name))[0] if hasattr(resource, name) else resource.RLIM_INFINITY
+    return None if most == resource.RLIM_INFINITY else most

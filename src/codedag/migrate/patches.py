@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
-from time import perf_counter
 from types import TracebackType
 from typing import Any
 from weakref import getweakrefcount
 
 from codedag.backends.registry import Substitution, find
+from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import stands
 from codedag.migrate.guarded import REASONS, Guarded

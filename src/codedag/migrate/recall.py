@@ -9,7 +9,6 @@ that was kept.  As long as no argument has come twice, next to nothing is done.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from sys import _getframe
@@ -18,6 +17,7 @@ from typing import Any
 from codedag.backends.known import Effect, Known, known_call
 from codedag.backends.same import same
 from codedag.instrument.warned import Heard, calls_back, mode
+from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
 from codedag.migrate.guard import Failed, attempt

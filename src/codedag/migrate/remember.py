@@ -12,22 +12,24 @@ import hashlib
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from io import BufferedReader
 from sys import _getframe
 from typing import Any
 
 from codedag.backends.known import Effect, Known, known_call, known_operator
 from codedag.backends.same import same
 from codedag.instrument.sites import CALL
-from codedag.instrument.warned import Heard
+from codedag.instrument.warned import Heard, filters_now
+from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
 from codedag.migrate.common import Lying, can_keep
 from codedag.migrate.disk import Stored
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.memory import Memory
+from codedag.migrate.pictures import Packed, is_picture, opens, packed, unpacked
 from codedag.migrate.standin import Method, StandIn
 from codedag.migrate.stands import behind
 from codedag.migrate.trial import Trial
@@ -75,6 +77,7 @@ class Recall:
     steps: list[tuple[Caller, Any, tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
     done: bool = False
     value: Any = None
+    opened: Any = None  # the value of the first call, if it had to be made: a `with` statement closes it
 
     @property
     def sample(self) -> Any:
@@ -99,8 +102,20 @@ class Recall:
                     args = (*args[:at], value, *args[at + 1 :])
                 call = caller.in_module(space) if space is not None else None
                 value = call(function, args, keywords) if call else function(*args, **keywords)
+                self.opened = value if number == 0 else self.opened
             self.value, self.done = value, True
         return self.value
+
+    def entered(self, standin: Any) -> Any:
+        """What a `with` statement gets: what stands for the value, if entering that gives the value itself."""
+        if getattr(self.prefix.kinds[0], "__enter__", None) in _themselves():
+            return standin
+        value = self.settle()
+        return type(value).__enter__(value)
+
+    def left(self, *raised: Any) -> Any:
+        """What leaving a `with` statement gives: nothing, unless something had to be opened."""
+        return None if self.opened is None else type(self.opened).__exit__(self.opened, *raised)
 
 
 class Prefix:
@@ -116,7 +131,7 @@ class Prefix:
         self._calls: dict[Any, tuple[Any, list[Any]]] = {}
         self._latest: list[tuple[Any, ...] | None] = [None] * len(links)  # a call that was as it must be, as it was
         self._seen: set[Any] = set()
-        self._learned = 0
+        self._learned, self._filters = 0, filters_now()
         self._keeps = self._is_sure = False  # is sure: a copy of it cannot be told from the original
         self._run = _Run()
 
@@ -217,6 +232,8 @@ class Prefix:
         link, part, function = self.links[number], None, behind(function)
         is_call = link.site.kind == CALL
         known = known_call(function, rest, keywords) if is_call else known_operator(function.__name__, rest)
+        if number == 1 and self._run.key[0] is open:  # nothing else is known to leave nothing behind in a file
+            known = Known(Effect.PURE) if opens(function, rest, keywords) else No("it reads a file")
         lazy = isinstance(known, Known) and known.effect is Effect.WRITES and known.writes == ("self",) and link.at < 0
         if isinstance(known, Known) and known.deterministic and (known.effect is Effect.PURE or lazy):
             part = _part(link, function, rest, keywords)
@@ -269,6 +286,9 @@ class Prefix:
     def _usable(self, key: Any) -> Any:
         """What was kept under a key, unless it lies on a disk that is not worth reading."""
         kept = self._kept.get(key)
+        if kept is not None and (now := filters_now()) != self._filters:  # what made no warning may have to now
+            self._kept.clear()
+            self._filters, kept = now, None
         if kept is None and self.memory.in_worker and self._learned > LEARN:
             return self._kept_by_others(key)
         if type(kept) is Stored and self.memory.disk is not None and self.memory.disk.is_slow:
@@ -279,18 +299,21 @@ class Prefix:
         """What was kept, as the program's own."""
         if type(recall.kept) is Lying and self.memory.common is not None:
             return self.memory.common.read(recall.kept)
+        if type(recall.kept) is Packed and self.memory.common is not None:
+            return unpacked(self.memory.common.read(recall.kept.lying))
         if type(recall.kept) is not Stored:
             return copied(recall.kept)
         assert self.memory.disk is not None
         return self.memory.disk.read(recall.kept)
 
     def _keep_for_others(self, key: Any, value: Any) -> None:
-        if not can_keep(value):
+        kept = packed(value) if is_picture(type(value)) else value
+        if not can_keep(kept):
             self.trial.stop(f"a {type(value).__name__} cannot be kept for other processes")
             return
         name = self._common_name(key)
         if self.memory.common is not None and name is not None and not _is_new(key):
-            self.memory.common.keep(name, value)
+            self.memory.common.keep(name, kept)
 
     def _kept_by_others(self, key: Any) -> Any:
         """What a worker has kept under a key, or None."""
@@ -300,8 +323,8 @@ class Prefix:
         found = attempt(self.memory.common.find, name)
         if found is None or isinstance(found, Failed):
             return None
-        self._kept[key] = found
-        return found
+        self._kept[key] = Packed(found) if is_picture(self.kinds[self.length - 1]) else found
+        return self._kept[key]
 
     def _common_name(self, key: Any) -> bytes | None:
         """The same bytes in all workers for the same prefix and key; None if a function has no name."""
@@ -311,7 +334,8 @@ class Prefix:
             return None
         info = self.links[0].site.info
         others = [part[1:] for part in self.constant[1 : self.length]]
-        what = (info.file, [link.site.info.index for link in self.links[: self.length]], names, key[1:], others)
+        sites = [link.site.info.index for link in self.links[: self.length]]
+        what = (info.file, sites, names, key[1:], others, self.kinds[self.length - 1].__name__)
         return hashlib.blake2b(repr(what).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
     def _lost(self, recall: Recall, space: dict[str, Any], why: Failed) -> Any:
@@ -364,6 +388,12 @@ class Prefix:
         if type(recall.kept) is Stored and self.memory.disk is not None:
             self.memory.disk.timed(ended - between, between - started)
         return original
+
+
+def _themselves() -> list[Any]:
+    """The methods of files and pictures that give the object itself to a `with` statement."""
+    pillow = sys.modules.get("PIL.Image")
+    return [BufferedReader.__enter__, *([pillow.Image.__enter__] if pillow is not None else [])]
 
 
 def _is_new(key: Any) -> bool:

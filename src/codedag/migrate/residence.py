@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from sys import _getframe
-from time import perf_counter
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from codedag.instrument.links import Operand
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.rewrite import parsed
 from codedag.instrument.sites import BINARY, CALL, GETITEM, UNARY
+from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import No, Yes
 from codedag.migrate import numeric, stands
 from codedag.migrate.caller import Caller

@@ -27,6 +27,12 @@ class StandIn:
     def __repr__(self) -> str:
         return repr(self.deferred.settle())
 
+    def __enter__(self) -> Any:
+        return self.deferred.entered(self)
+
+    def __exit__(self, *raised: Any) -> Any:
+        return self.deferred.left(*raised)
+
     def __array__(self, *args: Any, **keywords: Any) -> Any:
         return sys.modules["numpy"].array(self.deferred.settle(), *args, **keywords)
 

@@ -6,11 +6,11 @@ import sys
 import types
 from collections.abc import Callable
 from sys import _getframe
-from time import perf_counter
 from typing import Any
 
 from codedag.backends.proof import near
 from codedag.backends.registry import Substitution
+from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import No
 from codedag.migrate import numeric, stands
 from codedag.migrate.caller import Call, Caller
@@ -22,7 +22,7 @@ from codedag.migrate.trial import FAILURES, Trial, made
 __all__ = ["FAILURES", "Substitute"]
 
 
-_AS_FUNCTIONS = ("mean", "nonzero", "sum")  # of arrays: the same as numpy's functions, with the array first
+_AS_FUNCTIONS = ("dot", "mean", "nonzero", "sum")  # of arrays: the same as numpy's functions, with the array first
 
 
 def unbound(function: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:

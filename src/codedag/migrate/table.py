@@ -7,7 +7,6 @@ was built before is followed as long as the parameters are the same.
 
 from __future__ import annotations
 
-import ctypes
 import math
 import sys
 from collections.abc import Callable
@@ -161,6 +160,8 @@ def elements(value: Any) -> Array:
     numpy = sys.modules["numpy"]
     if type(value) is numpy.ndarray:
         return value
+    import ctypes  # only where there are tensors
+
     dtype = numpy.dtype(str(value.dtype).removeprefix("torch."))
     last = sum((extent - 1) * stride for extent, stride in zip(value.shape, value.stride(), strict=True))
     memory = (ctypes.c_char * ((last + 1) * dtype.itemsize)).from_address(value.data_ptr())

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,7 @@ class BadPlan(CodedagError):  # noqa: N818 - reads as what happened
     slug = "bad-plan"
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(msgspec.Struct, frozen=True):
     """One function of the plan: the context key ends in its name, and is just that if it is meant everywhere."""
 
     function: str
@@ -38,8 +36,7 @@ class Wish:
     variant: str = ""  # empty: whatever is proven and fastest; `original`: as written
 
 
-@dataclass(frozen=True, slots=True)
-class Wishes:
+class Wishes(msgspec.Struct, frozen=True):
     """All that a plan asks for, and the parts that library patches cannot do."""
 
     wanted: tuple[Wish, ...]

@@ -16,7 +16,7 @@ from typing import IO, Any
 _PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "GOMP_SPINCOUNT": "0"}
 # Memory that was given back is kept for the next call, as in a program that has run for a while: after the first large
 # array is freed, glibc does so by itself. In a fresh process a call would pay for pages that no call of a program pays.
-_WARM = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
+WARM = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
 LOADING_SECONDS = 120.0  # for the library of the PU: a first import of torch from a cold disk takes 20
 
 
@@ -63,7 +63,7 @@ class PuProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._words,
-            env={**_PASSIVE, **_WARM, **os.environ},
+            env={**_PASSIVE, **WARM, **os.environ},
             cwd=self._directory,
             start_new_session=True,  # Ctrl-C is for the command, which then ends this process
         )

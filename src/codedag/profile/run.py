@@ -16,7 +16,8 @@ from codedag.profile.profiler import Contest, Profiler, Told
 from codedag.profile.roofline import SHORT_SECONDS
 from codedag.profile.sample import Sample, Samples
 from codedag.profile.store import Store
-from codedag.profile.table import Tabulator, calls_of
+from codedag.profile.table import Tabulator
+from codedag.profile.traced import calls_of, own_code
 from codedag.profile.variants import pus_of_registry
 
 ROOF = 1.05  # of the peaks, which are measured too
@@ -86,9 +87,10 @@ def _profiled(
     profiler.run(contests.values(), told)
     save(machine, run.path / "machine.json")
     traced = run.costs if run.has("costs") else None
+    held_up, recording = (run.run.held_up, run.run.recorder_seconds) if run.has("run") else (0.0, 0.0)
     calls = calls_of(run.graph, run.events) if run.has("events") else {}
-    held_up = run.run.held_up if run.has("run") else 0.0
-    tabulator = Tabulator(run.graph, samples, contests, machine, pus, settings.allowed, traced, calls, held_up)
+    own = own_code(run.graph, run.events, recording, held_up) if run.has("events") else {}
+    tabulator = Tabulator(run.graph, samples, contests, machine, pus, settings.allowed, traced, calls, held_up, own)
     costs = tabulator.table()
     save(costs, run.path / "costs.json")
     scratch = {row.op: row.scratch_nbytes for row in costs.rows if row.pu == "cpu"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from statistics import median
 from typing import Any
 
 from msgspec import UNSET
@@ -14,20 +13,33 @@ from msgspec.structs import replace
 from codedag.backends.registry import Equivalence
 from codedag.ir import Alternative, CostRow, CostTable, Graph, Machine, No, Op, Pu
 from codedag.ir.costs import Measured
-from codedag.ir.events import Events
 from codedag.profile.figures import Figures, are_tied
 from codedag.profile.model import CostModel, Point
 from codedag.profile.profiler import Contest
 from codedag.profile.roofline import roofline_of
 from codedag.profile.sample import Samples
 from codedag.profile.store import Cell
+from codedag.profile.traced import Calls
 from codedag.profile.variants import FRESH, ORIGINAL, REUSED, Variant
 
-FEW = 5  # calls of which the middle one means something
 CLEARLY = 1.1  # times the seconds of a call measured alone
 LEAST_SECONDS = 5e-6  # below, what the recorder itself takes is not small
-LONG_SECONDS = 0.02  # some slices of the scheduler: every call of this length is held up as much as the whole run was
+BUSY = 0.1  # the share of its time that a run waited for a processor, beyond which its times are not its own
+SLICE_SECONDS = 0.002  # on a busy machine each call of this length is put aside for others, and says nothing
+OWN_CODE = "as traced: the program's own code between operations"
 NOT_REACHED = "it was not measured within the budget; run `codedag profile` again to go on"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a call at its place in the program takes beyond one measured alone: times the work, and so much more."""
+
+    work: float = 1.0
+    more: float = 0.0
+
+    def of(self, seconds: float) -> float:
+        """The seconds at this place of a call that was measured alone."""
+        return seconds * self.work + self.more
 
 
 @dataclass(slots=True)
@@ -41,12 +53,17 @@ class Tabulator:
     pus: Collection[str]
     allowed: Collection[Equivalence] = (Equivalence.EXACT,)
     traced: CostTable | None = None
-    calls: Mapping[int, Calls] = field(default_factory=dict)  # of the traced run, where all of an op were kept
+    calls: Mapping[int, Calls] = field(default_factory=dict)  # of the traced run
     held_up: float = 0.0  # the share of the traced run that it waited for a processor
+    own_code: Mapping[int, float] = field(default_factory=dict)  # seconds of functions between operations, all calls
 
     def table(self) -> CostTable:
         """The cost table: every operation has a row for the program as written."""
         rows = [row for op in self.graph.ops if op.kind not in ("region", "source") for row in self._rows(op)]
+        rows += [
+            CostRow(op=op, pu="cpu", variant=ORIGINAL, status="ok", seconds=seconds, source="traced", reason=OWN_CODE)
+            for op, seconds in self.own_code.items()
+        ]
         return CostTable(pus=["cpu", *sorted(set(self.pus) - {"cpu"})], rows=rows)
 
     def _rows(self, op: Op) -> Iterator[CostRow]:
@@ -128,13 +145,13 @@ class Tabulator:
 
     def _facts(self, op: Op, variant: Variant, cell: Cell) -> dict[str, Any]:
         """The measured fields that rows and alternatives share; seconds are sums over the calls of the op."""
-        figures, more = cell.batches.figures(), self._more(op)
+        figures, place = cell.batches.figures(), self._place(op, variant)
         moved = int(cell.facts.get("moved_nbytes", 0))
         work, peak = float(cell.facts.get("work_flop", 1.0)), int(cell.facts.get("peak_nbytes", 0))
         pu = self._with_peaks(variant.pu)
         return {
-            "seconds": (figures.median + more) * op.count, "low": (figures.low + more) * op.count,
-            "high": (figures.high + more) * op.count,
+            "seconds": place.of(figures.median) * op.count, "low": place.of(figures.low) * op.count,
+            "high": place.of(figures.high) * op.count,
             "scratch_nbytes": max(0, peak - int(cell.facts.get("out_nbytes", 0))), "source": "measured",
             "equivalence": variant.equivalence.value, "buffers": variant.buffers, "per_call": _measured(figures, peak),
             "roofline": roofline_of(pu, figures.median, work, moved) or UNSET,
@@ -146,18 +163,26 @@ class Tabulator:
         alike = pu is not None and cpu is not None and pu.resource == cpu.resource
         return cpu if alike and not isinstance(pu.flop_per_second if pu else None, float) else pu
 
-    def _more(self, op: Op) -> float:
-        """What the middle call in the program took beyond the original measured alone.
+    def _place(self, op: Op, variant: Variant) -> Place:
+        """What the usual call in the program took against the original measured alone.
 
         Inputs that come from memory and not from a cache, pages that a fresh result needs: they belong to the place of
-        the call, so each variant pays for them.
+        the call, so each variant pays for them. What is beyond that, or less than alone, is work: the inputs that were
+        kept are those of one call. On a busy machine all calls are slower, so nothing is said about work there, but
+        that the original needs no more than it took; and long calls say nothing at all.
         """
         sample, calls = self.samples.of(op), self.calls.get(op.id)
         cell = None if calls is None or isinstance(sample, No) else self.contests[sample.key].cells.get(Variant("cpu"))
-        if calls is None or cell is None or cell.status != "ok":
-            return 0.0
+        busy = self.held_up >= BUSY
+        if calls is None or cell is None or cell.status != "ok" or (busy and calls.fastest > SLICE_SECONDS):
+            return Place()
         alone, there = cell.batches.figures().median, calls.undisturbed(self.held_up)
-        return min(there - alone, self._from_memory(cell)) if there > max(alone * CLEARLY, LEAST_SECONDS) else 0.0
+        if calls.usual * CLEARLY < alone:
+            return Place() if busy and variant.name != ORIGINAL else Place(calls.usual / alone)
+        if there <= max(alone * CLEARLY, LEAST_SECONDS):
+            return Place()
+        more = min(there - alone, self._from_memory(cell))
+        return Place(1.0 if busy else (there - more) / alone, more)
 
     def _from_memory(self, cell: Cell) -> float:
         """The most that the place of a call can cost: all bytes come from memory, and the result's pages are new."""
@@ -189,41 +214,6 @@ class Tabulator:
             row, source="predicted", seconds=predicted.seconds * op.count, low=predicted.low * op.count,
             high=predicted.high * op.count, reason=f"predicted for the mean of its shapes from {len(known)} of them",
         )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Calls:
-    """What single calls of an op took in the traced run: the fastest, the one in the middle, and their mean."""
-
-    fastest: float
-    middle: float
-    mean: float
-
-    def undisturbed(self, held_up: float) -> float:
-        """What a call takes if it is let run, in a run that was held up for this share of its time.
-
-        Short calls are held up seldom and for long: the middle one was not. Long ones are all held up, as much as the
-        run was.
-        """
-        share = self.mean * (1 - held_up)
-        return share if self.fastest > LONG_SECONDS else min(self.middle, max(self.fastest, share))
-
-
-def calls_of(graph: Graph, events: Events) -> dict[int, Calls]:
-    """The calls of ops of which every one was kept, where all had one shape and called nothing else.
-
-    A busy machine holds up some calls for milliseconds; the sum over all of them would be that of the machine.
-    """
-    kept: defaultdict[int, list[float]] = defaultdict(list)
-    for call in events.calls:
-        kept[call.op].append(call.end - call.start)
-    found = {}
-    for op in graph.ops:
-        whole = len(kept[op.id]) == op.count >= FEW and "*" not in op.in_sig
-        if whole and op.total_seconds <= op.self_seconds * 1.001:
-            mean = op.self_seconds / op.count
-            found[op.id] = Calls(min(kept[op.id]), min(median(kept[op.id]), mean), mean)
-    return found
 
 
 def _is_told(variant: Variant, cell: Cell) -> bool:

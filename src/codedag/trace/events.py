@@ -12,11 +12,11 @@ from os import O_RDONLY, close, read, sysconf
 from os import open as open_descriptor
 from threading import enumerate as all_threads
 from threading import get_ident
-from time import perf_counter_ns
 
 import msgspec
 
 from codedag.ir import Event, Events, Lane, Mark, Resident
+from codedag.ir.clock import perf_counter_ns
 
 MOST_EVENTS = 8192
 FIRST_CALLS = 2

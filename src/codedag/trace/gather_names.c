@@ -1,6 +1,7 @@
 /* What was called?  What a callable is bound to and the number of its dotted name, without asking each time.
  *
- * Methods are known by their class and name, everything else by identity; names.py says the names.
+ * Methods are known by their class and name, everything else by identity; names.py says the names.  Most calls of most
+ * programs move no data: of what they call only the habits are known (its word is NONE), and nobody asks again.
  */
 #include "gather.h"
 
@@ -93,7 +94,8 @@ static int see_bound(Gatherer *g, PyObject *function, Called *called) {
 static int ask_bound(Gatherer *g, PyObject *function, Called *called) {
     FunctionFacts *known = function_find(g, function, NULL, NULL);
     if (known) { called->habits = known->habits; called->word = known->word; return 0; }
-    if (!PyFunction_Check(function) && !PyType_Check(function) && !PyCFunction_Check(function)) {
+    int is_bare = PyFunction_Check(function) || PyType_Check(function) || PyCFunction_Check(function);
+    if (!is_bare) {
         called->own = PyObject_CallOneArg(g->bound_to, function);
         if (!called->own) return -1;
         if (!is_object(called->own)) Py_CLEAR(called->own);
@@ -101,7 +103,8 @@ static int ask_bound(Gatherer *g, PyObject *function, Called *called) {
     PyObject *name = PyObject_CallOneArg(g->name_of, function);
     called->habits = name ? habits_of(g, name) : -1;
     Py_XDECREF(name);
-    return called->habits < 0 ? -1 : 0;
+    if (called->habits < 0) return -1;
+    return is_bare ? function_put(g, function, NULL, NULL, NONE, called->habits) : 0;
 }
 
 /* The class at which the name of a method is kept. */
@@ -122,7 +125,7 @@ int called_begin(Gatherer *g, PyObject *function, int iterates, Called *called) 
     if (known) { called->habits = known->habits; called->word = known->word; return 0; }
     if (!called->name && !(called->name = PyUnicode_FromString(called->text))) return -1;
     called->habits = habits_of(g, called->name);
-    return called->habits < 0 ? -1 : 0;
+    return called->habits < 0 ? -1 : function_put(g, class_of(called), called->where, called->name, NONE, called->habits);
 }
 
 static int ask_word(Gatherer *g, PyObject *function, int iterates, Called *called) {
@@ -138,7 +141,7 @@ int called_word(Gatherer *g, PyObject *function, int iterates, Called *called) {
     PyObject *of = iterates ? (PyObject *)Py_TYPE(function) : called->own && called->text ? class_of(called) : function;
     const void *where = iterates ? (const void *)s_next : of == function ? NULL : called->where;
     FunctionFacts *known = function_find(g, of, where, iterates ? "__next__" : of == function ? NULL : called->text);
-    if (known) { called->word = known->word; return 0; }
+    if (known && known->word != NONE) { called->word = known->word; return 0; }
     if (ask_word(g, function, iterates, called) < 0) return -1;
     if (of == function && called->own) return 0; /* bound in a way that only asking shows */
     return function_put(g, of, where, iterates ? s_next : of == function ? NULL : called->name, called->word, called->habits);

@@ -150,13 +150,21 @@ def _parents(paths: Paths, templates: list[Template]) -> dict[int, int]:
     return {path: template.number for path, template in found.items()}
 
 
+def _around(paths: Paths, path: int, parents: dict[int, int]) -> int:
+    """The nearest operation or region around a chain of sites; calls that moved no data are neither."""
+    above = paths[path][0]
+    while above >= 0 and above not in parents:
+        above = paths[above][0]
+    return parents.get(above, -1)
+
+
 def _op(paths: Paths, t: Template, parents: dict[int, int]) -> Op:
     info: SiteInfo = t.site
     return Op(
         id=t.number, name=t.name, kind=t.kind, file=shown_path(info.file), line=info.line, col=info.column,
         context=context_of(paths, t), count=t.count, self_seconds=_seconds(t.self_ns),
         total_seconds=_seconds(t.total_ns), out_nbytes=t.out_nbytes, in_sig=t.in_sig, out_sig=t.out_sig,
-        site=info.index, peak_nbytes=t.peak_nbytes, parent=parents.get(paths[t.path][0], -1),
+        site=info.index, peak_nbytes=t.peak_nbytes, parent=_around(paths, t.path, parents),
     )  # fmt: skip
 
 

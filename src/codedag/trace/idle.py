@@ -10,7 +10,6 @@ because they may begin to move data later.
 from __future__ import annotations
 
 import threading
-import time
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from typing import Any
 from codedag.instrument.program import Program, owner_of
 from codedag.instrument.sites import ITERATE, PASS, RECORD, RETURN
 from codedag.instrument.table import info_of
+from codedag.ir import clock as time
 from codedag.trace.recorder import Recorder
 
 Part = tuple[str, str, int]  # file, qualified name, and the number of a loop or -1 for the whole function

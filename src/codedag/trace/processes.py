@@ -11,7 +11,6 @@ import importlib
 import os
 import runpy
 import sys
-import time
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from codedag.instrument import sites as site_module
 from codedag.instrument.hook import Finder
 from codedag.instrument.program import Program
 from codedag.ir import CodedagError
+from codedag.ir import clock as time
 from codedag.trace.dataloader import Batches
 from codedag.trace.gathered import Gathered
 from codedag.trace.idle import Idle

@@ -156,9 +156,18 @@ def _new_directory(target: Target) -> Path:
     return data_dir() / "runs" / f"{stamp}-{name}-{uuid.uuid4().hex[:6]}"
 
 
+def _system() -> str:
+    """What Python calls the platform; on Linux without the process that it starts to be told of the processor."""
+    if not sys.platform.startswith("linux"):
+        return platform.platform()
+    system, libc = os.uname(), os.confstr("CS_GNU_LIBC_VERSION")
+    words = [system.sysname, system.release, system.machine]
+    return "-".join([*words, "with", libc.replace(" ", "")] if libc else words)
+
+
 def loaded_versions() -> dict[str, str]:
     """Versions of Python, of CodeDAG and of the libraries that the program has loaded."""
-    found = {"python": platform.python_version(), "codedag": __version__, "platform": platform.platform()}
+    found = {"python": platform.python_version(), "codedag": __version__, "platform": _system()}
     loaded = {name.partition(".")[0] for name in sys.modules}
     for package in _REPORTED:
         module = {"pillow": "PIL", "opencv-python-headless": "cv2", "opencv-python": "cv2"}.get(package, package)

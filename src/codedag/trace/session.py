@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from os import getpid  # by name: a program may leave a mock on the module
 from pathlib import Path
-from time import perf_counter_ns
 
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
@@ -18,6 +16,8 @@ from codedag.instrument.hook import importing
 from codedag.instrument.launch import Ending, Target
 from codedag.instrument.program import Program
 from codedag.ir import Graph, data_dir
+from codedag.ir import clock as time
+from codedag.ir.clock import perf_counter_ns
 from codedag.trace.gathered import Gathered
 from codedag.trace.held_up import Turns
 from codedag.trace.processes import Family

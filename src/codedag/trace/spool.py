@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import sys
-import time
 from dataclasses import dataclass, field
 from os import stat_result
 from pathlib import Path
@@ -20,6 +19,7 @@ from codedag.instrument.guard import Failed, attempt
 from codedag.instrument.sites import CALL, ITERATE, SETITEM
 from codedag.instrument.table import info_of
 from codedag.ir import CannotWrite
+from codedag.ir import clock as time
 from codedag.ir.files import write_atomically
 from codedag.trace.gathered import shown_path
 from codedag.trace.names import bound_to

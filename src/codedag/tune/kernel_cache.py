@@ -14,12 +14,12 @@ import os
 import shutil
 import stat
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from codedag.ir import clock as time
 from codedag.ir.errors import CannotWrite
 from codedag.ir.files import write_atomically
 from codedag.ir.places import cache_dir
@@ -82,8 +82,7 @@ def remember_proof(key: str, about: dict[str, Any]) -> str:
     return f"the proof is not kept ({why})" if why else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Unwritten(No):
+class _Unwritten(No, frozen=True):
     """The folder took no file: another folder may."""
 
 

@@ -115,10 +115,32 @@ def test_no_more_than_some_sizes_are_asked_for(monkeypatch):
 
 def test_sums_that_are_not_finite_are_left_to_numpy():
     strength, bank = spectrogram(40, 257).copy("F"), bank_of(random.Random(2), 40, 257)
-    for odd in (np.inf, np.nan):
+    for odd in (np.inf, -np.inf, np.nan):
         strength[3, 5] = odd
         with np.errstate(invalid="ignore"):
             assert same(parts.whole(strength, bank), parts.product(strength, bank))
+
+
+@pytest.mark.parametrize("place", [0, 3, 7, 8, 39, 40, 44])
+def test_a_frame_that_is_not_finite_is_found_wherever_it_stands(place):
+    for bins, frame in ((45, 0), (45, 17), (64, 39)):
+        for odd in (np.inf, -np.inf, np.nan):
+            frames, bank = np.ones((40, bins), np.float32), np.eye(20, bins, dtype=np.float32)
+            assert parts.multiplied(frames, bank, parts.bounds_of(bank), np.array([bins], np.int32)) is not None
+            frames[frame, place] = odd
+            assert parts.multiplied(frames, bank, parts.bounds_of(bank), np.array([bins], np.int32)) is None
+
+
+def test_where_weights_begin_and_end(seed):
+    rng = random.Random(seed)
+    for _ in range(60):
+        bank = bank_of(rng, rng.randint(1, 9), rng.randint(1, 140))
+        bank[0] *= rng.choice((1, 0, -1))  # which leaves zeros of the other sign
+        filled = bank != 0
+        expected = [(np.flatnonzero(row)[0], np.flatnonzero(row)[-1] + 1) if row.any() else (0, 0) for row in filled]
+        bounds, between = parts.measured(bank)
+        assert bounds.tolist() == [list(map(int, each)) for each in expected]
+        assert between == sum(end - first for first, end in expected)
 
 
 def test_the_threads_of_the_library_are_seen():

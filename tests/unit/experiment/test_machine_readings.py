@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from codedag.experiment import cgroup, gpus
+from codedag.devices import cgroup
+from codedag.experiment import gpus
 from codedag.experiment.resources import meter
 
 

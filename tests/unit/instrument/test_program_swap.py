@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 import types
 from pathlib import Path
 from typing import Any
@@ -198,3 +199,57 @@ def test_the_c_source_compiles_without_warnings(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert sys.version_info >= (3, 11)
+
+
+def _planned(tmp_path: Path) -> tuple[Program, Any, dict[str, Any]]:
+    path = str(tmp_path / "m.py")
+    program = Program([tmp_path])
+    space: dict[str, Any] = {"__name__": "m"}
+    exec(program.load(path, SOURCE.encode()), space)
+    file = program.files[path]
+    program.settle(path, "first")
+    program.plan(path, "first", {file.sites_of("first")[0].info.index: lambda *args: 100})
+    return program, file, space
+
+
+def test_nobody_waits_while_code_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, file, space = _planned(tmp_path)
+    only, begun, go_on = type(file).only, threading.Event(), threading.Event()
+
+    def slow(self: Any, keep: Any) -> Any:
+        begun.set()
+        go_on.wait()
+        return only(self, keep)
+
+    monkeypatch.setattr(type(file), "only", slow)
+    installing = threading.Thread(target=program.install, args=(file.path, ["first"]))
+    installing.start()
+    begun.wait()
+    other = threading.Thread(target=program.settle, args=(file.path, "second"), daemon=True)
+    other.start()
+    other.join(60)
+    waits = other.is_alive()
+    go_on.set()
+    installing.join()
+    assert not waits
+    assert space["first"](1) != 4  # the code with the variant is in use
+    program.restore()
+
+
+def test_a_plan_that_changes_while_code_is_made_is_the_one_that_counts(tmp_path: Path, monkeypatch: Any) -> None:
+    program, file, space = _planned(tmp_path)
+    only, asked = type(file).only, []
+    last = file.sites_of("first")[-1].info.index
+
+    def changing(self: Any, keep: Any) -> Any:
+        asked.append(set(keep))
+        if len(asked) == 1:
+            program.plan(file.path, "first", {last: lambda *args: 7})
+        return only(self, keep)
+
+    monkeypatch.setattr(type(file), "only", changing)
+    program.install(file.path, ["first"])
+    assert len(asked) == 2
+    assert last in asked[1]
+    program.restore()
+    assert space["first"](1) == 4

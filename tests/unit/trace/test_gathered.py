@@ -26,3 +26,14 @@ def test_a_call_that_took_less_than_what_ran_inside_it_took_no_time_of_its_own()
 
 def test_other_times_are_as_they_were_measured():
     assert _gathered(4).graph().ops[0].self_seconds == 4e-9
+
+
+def test_what_is_around_an_operation_is_found_beyond_calls_that_moved_no_data():
+    """As in `sum(prepared(x) for x in items)`: `sum` is no operation, and the function around it is."""
+    sites = [SiteInfo(at, CALL, "", "a.py", at + 1, 0, at + 1, 5, owner) for at, owner in enumerate(["", "f", "f"])]
+    paths = list(zip((-1, 0, 1), sites, strict=True))
+    templates = [
+        Template(0, "a.f", "region", 0, sites[0], "", count=1, total_ns=5),
+        Template(1, "numpy.sqrt", "call", 2, sites[2], "", count=1, self_ns=5, total_ns=5, least_ns=5),
+    ]
+    assert {op.name: op.parent for op in Gathered(paths, templates).graph().ops} == {"a.f": -1, "numpy.sqrt": 0}

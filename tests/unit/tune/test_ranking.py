@@ -1,0 +1,159 @@
+"""Schedules of loops, ranked by a model that has not seen the nest: against misses that a simulated cache counts."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+
+from codedag.tune.loops import LINE, Access, LoopNest, Schedule, features, fetched_lines, levels_of
+from codedag.tune.ranking import Ranking, Record
+
+CACHES = (2048, 8192)
+ITEM = 32  # half of a line: what small nests touch is then more than a cache holds
+
+
+def product(rows: int, inner: int, columns: int) -> LoopNest:
+    """A product of matrices."""
+    first, second = Access((inner, 1, 0), ITEM), Access((0, columns, 1), ITEM)
+    return LoopNest((rows, inner, columns), (first, second, Access((columns, 0, 1), ITEM, written=True)))
+
+
+def turned(rows: int, columns: int) -> LoopNest:
+    """A matrix written along the other way."""
+    return LoopNest((rows, columns), (Access((columns, 1), ITEM), Access((1, rows), ITEM, written=True)))
+
+
+def blurred(rows: int, columns: int) -> LoopNest:
+    """Sums of three by three neighbours."""
+    wide = columns + 2
+    read, made = Access((wide, 1, wide, 1), ITEM), Access((columns, 1, 0, 0), ITEM, written=True)
+    return LoopNest((rows, columns, 3, 3), (read, made))
+
+
+def schedules(nest: LoopNest, count: int, seed: int) -> list[Schedule]:
+    draw, rank = random.Random(seed), len(nest.extents)
+    found = set()
+    while len(found) < count:
+        tiles = tuple(draw.choice([t for t in (1, 2, 4, 8, 16, 32) if t < 2 * e]) for e in nest.extents)
+        outer, inner = (tuple(draw.sample(range(rank), rank)) for _ in range(2))
+        found.add(Schedule(tiles, outer, inner))
+    return sorted(found, key=repr)
+
+
+def visited(nest: LoopNest, schedule: Schedule) -> list[tuple[int, ...]]:
+    """The iterations in the order of the schedule, by walking its loops."""
+    levels, rank = levels_of(nest, schedule), len(nest.extents)
+    found = []
+    for turns in itertools.product(*(range(level.turns) for level in levels)):
+        at = [0] * rank
+        for level, turn in zip(levels, turns, strict=True):
+            at[level.loop] += turn * level.step
+        if all(one < extent for one, extent in zip(at, nest.extents, strict=True)):
+            found.append(tuple(at))
+    return found
+
+
+def misses(nest: LoopNest, schedule: Schedule, nbytes: int) -> int:
+    """The lines that a cache brings which drops what was not used for longest."""
+    kept: OrderedDict[tuple[int, int], None] = OrderedDict()
+    missed = 0
+    for at in visited(nest, schedule):
+        for number, access in enumerate(nest.accesses):
+            place = sum(step * one for step, one in zip(access.strides, at, strict=True))
+            line = (number, place * access.itemsize // LINE)
+            if line in kept:
+                kept.move_to_end(line)
+                continue
+            missed += 1
+            kept[line] = None
+            if len(kept) > nbytes // LINE:
+                kept.popitem(last=False)
+    return missed
+
+
+def records(nest: LoopNest, count: int, seed: int) -> list[Record]:
+    """Schedules with what bringing their lines would take: ten times as much from memory as from the larger cache."""
+    found = []
+    for schedule in schedules(nest, count, seed):
+        near, far = (misses(nest, schedule, size) for size in CACHES)
+        found.append(Record(nest, schedule, 1e-9 * (math.prod(nest.extents) + 4 * near + 40 * far)))
+    return found
+
+
+def spearman(left: list[float], right: list[float]) -> float:
+    ranks = [np.argsort(np.argsort(values, kind="stable"), kind="stable") for values in (left, right)]
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[LoopNest, list[Record]]:
+    nests = [
+        product(11, 12, 14),
+        product(16, 8, 18),
+        product(8, 16, 13),
+        turned(150, 10),
+        turned(18, 90),
+        blurred(9, 14),
+    ]
+    return {nest: records(nest, 24, seed) for seed, nest in enumerate(nests)}
+
+
+def test_every_iteration_runs_once() -> None:
+    nest = product(5, 7, 6)
+    for schedule in schedules(nest, 20, 3):
+        assert sorted(visited(nest, schedule)) == sorted(itertools.product(range(5), range(7), range(6)))
+
+
+def test_what_comes_from_memory_is_told_by_the_loops(measured: dict[LoopNest, list[Record]]) -> None:
+    found = []
+    for nest, own in measured.items():
+        counted = [float(misses(nest, one.schedule, CACHES[1])) for one in own]
+        told = [fetched_lines(nest, levels_of(nest, one.schedule), CACHES[1]) for one in own]
+        found.append(spearman(told, counted))
+    assert np.mean(found) > 0.7, found
+
+
+def test_a_nest_that_was_not_seen_is_ranked(measured: dict[LoopNest, list[Record]]) -> None:
+    correlations, found = [], 0
+    for nest, own in measured.items():
+        model = Ranking.fit([one for other, each in measured.items() if other != nest for one in each], CACHES)
+        order = model.rank(nest, [one.schedule for one in own])
+        seconds = {one.schedule: one.seconds for one in own}
+        correlations.append(spearman(list(map(float, range(len(order)))), [seconds[one] for one in order]))
+        found += min(seconds.values()) == min(seconds[one] for one in order[:5])
+    assert np.mean(correlations) >= 0.8, correlations
+    assert found / len(measured) >= 0.8
+
+
+def test_the_order_does_not_depend_on_that_of_the_records(measured: dict[LoopNest, list[Record]]) -> None:
+    every = [one for own in measured.values() for one in own]
+    nest = next(iter(measured))
+    candidates = [one.schedule for one in measured[nest]]
+    assert Ranking.fit(every, CACHES).rank(nest, candidates) == Ranking.fit(every, CACHES).rank(nest, candidates)
+    assert Ranking.fit(every, CACHES).rank(nest, []) == []
+
+
+def test_too_few_records_are_refused() -> None:
+    nest = turned(8, 8)
+    one = [Record(nest, schedule, 1.0) for schedule in schedules(nest, 3, 0)]
+    with pytest.raises(ValueError, match="at least"):
+        Ranking.fit(one)
+
+
+def test_orders_and_strides_must_name_every_loop() -> None:
+    with pytest.raises(ValueError, match="every loop once"):
+        levels_of(turned(4, 4), Schedule((2, 2), (0, 0), (0, 1)))
+    with pytest.raises(ValueError, match="stride"):
+        LoopNest((4, 4), (Access((1,)),))
+    with pytest.raises(ValueError, match="extents"):
+        LoopNest((4, 0), ())
+
+
+def test_features_are_as_many_for_every_nest() -> None:
+    two, three = turned(8, 8), product(4, 4, 4)
+    assert len(features(two, schedules(two, 1, 0)[0])) == len(features(three, schedules(three, 1, 0)[0]))
