@@ -72,10 +72,6 @@ STEPS = {
     "draws": ("print(random.random(), np.random.rand(), torch.rand(2).sum().item())", True),
     "breaks": ("if epoch == 2 and number == 9: break", True),
     "sets": ("data.size = 40 + number % 3", False),
-    "sets an item and puts it back": ('OPTIONS["sigma"] = 9; time.sleep(0.02); OPTIONS["sigma"] = 3', False),
-    "sets one of a list and puts it back": ("SIGMAS[0] = 9; time.sleep(0.02); SIGMAS[0] = 3", False),
-    "sets one of an array and puts it back": ("GAINS[0] = 9; time.sleep(0.02); GAINS[0] = 1", False),
-    "sets by name and puts it back": ('setattr(data, "size", 9); time.sleep(0.02); setattr(data, "size", 40)', False),
     "raises": ("if epoch == 3 and number == 5: raise ValueError(number)", True),
     "sets a global": ("globals()['BIAS'] = number % 3", False),
     "sets inside a global": ("GAIN[0] = 1.0 + number % 3", False),
@@ -83,6 +79,13 @@ STEPS = {
     "appends": ("data.seen.append(number)", False),
     "another loader": ("print([shown(b) for b in DataLoader(data, batch_size=2)][0] if number == 3 else 0)", True),
     "forks": ("print(os.waitpid(os.fork() or os._exit(0), 0)[1] if number == 3 else 0)", True),
+}
+#: What happens between two batches, and leaves everything as it was.
+PUT_BACK = {
+    "an item": 'OPTIONS["sigma"] = 9; time.sleep(0.02); OPTIONS["sigma"] = 3',
+    "one of a list": "SIGMAS[0] = 9; time.sleep(0.02); SIGMAS[0] = 3",
+    "one of an array": "GAINS[0] = 9; time.sleep(0.02); GAINS[0] = 1",
+    "an attribute by name": 'setattr(data, "size", 9); time.sleep(0.02); setattr(data, "size", 40)',
 }
 FILES = """
 import shutil
@@ -134,6 +137,13 @@ def test_draws_of_items_and_of_the_program_keep_their_order(plain, codedag, tmp_
 def test_what_the_program_does_between_batches(plain, codedag, tmp_path, pictures, name):
     step, early = STEPS[name]
     check(run(plain, codedag, tmp_path, pictures, LOOP.replace("STEP", step)), early)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", sorted(PUT_BACK))
+def test_what_the_program_changes_and_puts_back(plain, codedag, tmp_path, pictures, what):
+    report = run(plain, codedag, tmp_path, pictures, LOOP.replace("STEP", PUT_BACK[what]))
+    assert report.verdict.identical
 
 
 @pytest.mark.long

@@ -125,7 +125,9 @@ class Reach:
         if not self._spend(2 * len(value)):
             return False
         keys, values = tuple(value), tuple(value.values())
-        self.changeable |= {key for key, each in zip(keys, values, strict=True) if type(key) is str and _is_a_row(each)}
+        if self._beside:
+            rows = (key for key, each in zip(keys, values, strict=True) if type(each) not in _ATOMS and _is_a_row(each))
+            self.changeable.update(key for key in rows if type(key) is str)
         version = _order.version(value) if self._beside else 0
 
         def changed() -> bool:

@@ -120,7 +120,7 @@ class Widen:
     def expect(self) -> None:
         """An earlier run has fetched items in threads: so will this one, once there is a loader."""
         self.look()
-        if self._changed is None:
+        if self._changed is None and self._watch is None:  # each change that is known from it asks for this
             self._watch = Watch(self._loaded)
             self._watch.start()
 
