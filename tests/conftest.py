@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 
 import hypothesis
 import pytest
@@ -26,6 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.register_profile("calm", deadline=None, suppress_health_check=calm, print_blob=True)
     hypothesis.settings.load_profile("calm")
     hypothesis.core.global_force_seed = config.getoption("--seed")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what goes on in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # programs that tests interrupt would never end
 
 
 def pytest_report_header(config: pytest.Config) -> str:

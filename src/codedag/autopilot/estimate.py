@@ -12,6 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from codedag.ir.clock import perf_counter
+
 #: Seconds that the report page takes, and for each operation in it (40 operations: 0.1 s on a quiet machine).
 PAGE, PAGE_PER_OPERATION = 0.02, 0.002
 VOID = 1.3  # a baseline that is known less well than within this factor says nothing
@@ -94,5 +96,5 @@ def before_us(begun: float) -> float:
     old = age()
     if old is None:
         return PYTHON
-    before = old - (time.perf_counter() - begun)
+    before = old - (perf_counter() - begun)
     return before if 0 < before < LONGEST_START else PYTHON

@@ -7,7 +7,6 @@ finding the functions of a program takes some milliseconds.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from codedag.instrument.guard import attempt
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import ITERATE, RECORD, RETURN
 from codedag.instrument.table import info_of
+from codedag.ir import clock as time
 
 if TYPE_CHECKING:
     from codedag.autopilot.pilot import Pilot

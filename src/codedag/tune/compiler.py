@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,23 +69,39 @@ def run_compiler(compiler: Compiler, source: Path, target: Path) -> No | None:
 def run_quietly(
     command: tuple[str, ...], seconds: float, extra: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str] | No:
-    """A finished child of its own session (the terminal's Ctrl-C is not for it), or why it did not finish."""
+    """A finished child of its own session (the terminal's Ctrl-C is not for it), or why it did not finish.
+
+    The time is measured by a thread: subprocess would ask the clocks that a program may have put into `time`.
+    """
+    late = threading.Event()
+
+    def stop(child: subprocess.Popen[str]) -> None:
+        late.set()
+        child.kill()
+
     try:
-        return subprocess.run(
+        with subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            timeout=seconds,
             start_new_session=True,
-            check=False,
             env={**os.environ, "LC_ALL": "C", **(extra or {})},
-        )
-    except subprocess.TimeoutExpired:
-        return No(f"{command[0]} did not finish within {seconds:g} s")
+        ) as child:
+            timer = threading.Timer(seconds, stop, (child,))
+            timer.daemon = True
+            timer.start()
+            try:
+                said, complained = child.communicate()
+            finally:
+                timer.cancel()
     except (OSError, ValueError) as error:
         return No(f"{command[0]} cannot be started: {error}")
+    if late.is_set():
+        return No(f"{command[0]} did not finish within {seconds:g} s")
+    return subprocess.CompletedProcess(command, child.returncode, said, complained)
 
 
 _searches: dict[tuple[str, ...], Search] = {}
