@@ -71,6 +71,9 @@ class _Collected:
             if value.__name__.startswith(_OURS):
                 raise LookupError(f"it uses a part of CodeDAG ({value.__name__})")
             self.imports.add(f"import {value.__name__} as {name}")
+        elif isinstance(value, types.FunctionType) and "written_as" in vars(value):
+            source, _, last = vars(value)["written_as"].rpartition(".")
+            self.imports.add(f"from {source} import {last} as {name}")
         elif isinstance(value, types.FunctionType | type) and value.__module__.startswith(_OURS):
             self.add(value)
         elif isinstance(value, types.FunctionType | types.BuiltinFunctionType | type):

@@ -15,7 +15,7 @@ import numpy as np
 from codedag.backends import cv2_calls
 from codedag.backends.carriers import CODES, ORDER_CODES, carried, median_carrier, order_carrier
 from codedag.backends.ranks import ranked, too_many
-from codedag.backends.registry import EXACT, Call, substitutes
+from codedag.backends.registry import EXACT, Call, substitutes, written_as
 from codedag.backends.windows import (
     Array,
     Window,
@@ -73,11 +73,20 @@ def median_filter(
     side, (rows, columns) = place.shape[0], input.shape[:2]
     carrier = median_carrier(input, side, _fill(mode, cval))
     if not carrier:
-        return ranked(input, place, side * side // 2, mode, cval)
+        return _by_rank(input, size, footprint, output, mode, cval, origin, axes=axes)
     image = carried(input, carrier)
     filtered = cv2.medianBlur(_with_margin(image, place, mode, cval), side)
     result, target = _result(input)
     return _into(result, target, _cut(filtered, side // 2, side // 2, rows, columns))
+
+
+@written_as("scipy.ndimage.median_filter")
+def _by_rank(
+    image: Array, size: Any, footprint: Any, output: Any, mode: Any, cval: Any, origin: Any, *, axes: Any
+) -> Array:
+    """The median where cv2 has none of such numbers."""
+    place = _place(image.ndim, size, footprint, origin, axes)
+    return ranked(image, place, place.shape[0] ** 2 // 2, mode, cval)
 
 
 @median_filter.guard

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from types import SimpleNamespace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from codedag.backends import contents
 from codedag.backends.requirements import satisfied
@@ -205,6 +205,19 @@ class Decorator(Protocol):
     def __call__(self, function: Callable[..., Any], /) -> Substitution:
         """The registered substitution."""
         ...
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def written_as(original: str) -> Callable[[Function], Function]:
+    """Marks a function that is no source by itself: code to adopt without CodeDAG has the original in its place."""
+
+    def mark(function: Function) -> Function:
+        vars(function)["written_as"] = original
+        return function
+
+    return mark
 
 
 def substitutes(
