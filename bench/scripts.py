@@ -215,7 +215,8 @@ def table(report: dict[str, object]) -> str:
         same = "yes" if each["bit_equal"] else "NO"
         rows.append(f"| {name} | {cells[0]} | {cells[1]} | {1e3 * cpu[0]:.2f} -> {1e3 * cpu[1]:.2f} ms | {same} |")
     mean: dict[str, object] = report["geometric_mean"]  # type: ignore[assignment]
-    rows.append(f"| geometric mean (void left out) | {mean['plain']}x | {mean['capped']}x | | |")
+    what = f"geometric mean of these {len(scripts)} (void left out)"
+    rows.append(f"| {what} | {mean['plain']}x | {mean['capped']}x | | |")
     return "\n".join(rows)
 
 
