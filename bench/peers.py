@@ -171,6 +171,7 @@ def spdl_io() -> Batches:
 def ray() -> Batches:
     """Ray Data around the script's function."""
     import ray as library
+    from peers import item as importable  # a function of __main__ would be sent with all that it refers to
 
     library.init(num_cpus=THREADS, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     context = library.data.DataContext.get_current()
@@ -179,7 +180,7 @@ def ray() -> Batches:
 
     def batches(paths: list[str]) -> Iterator[Any]:
         rows = library.data.from_items([{"path": p} for p in paths], override_num_blocks=max(2, len(paths) // 64))
-        made = rows.map(lambda row: {"x": item(row["path"]).numpy()})
+        made = rows.map(lambda row: {"x": importable(row["path"]).numpy()})
         return (batch["x"] for batch in made.iter_torch_batches(batch_size=BATCH, prefetch_batches=2))
 
     return batches
