@@ -327,6 +327,7 @@ def main() -> None:
 
 def set_up() -> None:
     """Makes the peers' environment; a peer that does not install is named and left out."""
+    subprocess.run([str(ROOT / "scripts" / "system_packages.sh"), "peers"], check=True)
     subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True)
     pip = [str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, *BASE], check=True)
