@@ -70,6 +70,7 @@ class TimesTable(Timetable):
         columns: list[list[float]] = [list(column) for column in zip(*times.copies, strict=True)] or [[]] * 5
         self.op, self.src, self.dst = (array("i", map(int, column)) for column in columns[:3])
         self.copy_start, self.copy_end = array("d", columns[3]), array("d", columns[4])
+        self.copy_turn = array("q", bytes(8 * len(self.op)))
 
 
 def _refuse_impossible(problem: Problem) -> None:

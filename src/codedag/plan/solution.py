@@ -32,6 +32,7 @@ class Timetable:
         _, end, copies = problem.model.schedule(candidate.place, candidate.order)
         self.turn = array("q", end)  # in ticks: what came first where seconds are the same
         self.op, self.src, self.dst = (ints(column) for column in copies[:3])
+        self.copy_turn = array("q", copies[4])
         times = problem.model.replay(candidate.place, end, copies)
         self.start, self.end, self.copy_start, self.copy_end = (floats(column) for column in times)
 
@@ -150,8 +151,8 @@ class Solution:
 
     def _transfers(self) -> Iterator[Transfer]:
         table, ids, rows, pus = self.table, self.problem.graph.op_columns.id, self.problem.rows, self.problem.pus
-        start, end = table.copy_start, table.copy_end
-        for at in sorted(range(len(start)), key=lambda one: (start[one], end[one])):
+        start, end, turn, op = table.copy_start, table.copy_end, table.copy_turn, table.op
+        for at in sorted(range(len(start)), key=lambda one: (start[one], end[one], turn[one], op[one])):
             src, dst = pus[table.src[at]], pus[table.dst[at]]
             yield Transfer(op=ids[rows[table.op[at]]], src=src, dst=dst, start=start[at], end=end[at])
 

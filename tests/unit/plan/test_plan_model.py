@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 from plan_instances import instance, objects, random_instance
@@ -28,6 +29,22 @@ def test_plans_of_random_instances_are_what_they_say(number, seed):
 @pytest.mark.parametrize("number", range(60))
 def test_plans_of_hostile_instances_are_what_they_say(number, seed):
     planned(random_instance(1000 * seed + number, hostile=True))
+
+
+@pytest.mark.parametrize("number", [5, 61, 237, 248, 290, *range(5)])
+def test_what_takes_no_time_is_listed_in_an_order_in_which_it_can_happen(number):
+    """Ops and copies of one moment: whoever replays the file has only the order of its lines to go by."""
+    made, draw = random_instance(number, 40, hostile=True), random.Random(number)
+    for link in made["machine"]["links"]:
+        link |= {"latency_seconds": 0.0, "shared": "bus"}
+    for pu in made["machine"]["pus"]:
+        pu["launch_seconds"] = 0.0
+    for value in (*made["graph"]["ops"], *made["graph"]["edges"]):
+        value["out_nbytes" if "id" in value else "nbytes"] = 0
+    for row in made["costs"]["rows"]:
+        if row["seconds"] is not None and draw.random() < 0.6:
+            row["seconds"] = 0.0
+    planned(made, budget=0.0)
 
 
 def test_two_copies_over_one_link_take_turns():
