@@ -11,7 +11,7 @@ from codedag.ir import CannotPlan, CostTable, Graph, Machine, Plan, Source, Stra
 from codedag.ir.cost_columns import CostColumns
 from codedag.plan.energy import joules_of, need_watts, saving
 from codedag.plan.feasible import why_not
-from codedag.plan.memory import fits, frugal, may_bind, within_memory
+from codedag.plan.memory import fits, frugal, may_bind, with_room, within_memory
 from codedag.plan.pareto import pareto, select
 from codedag.plan.problem import Problem
 from codedag.plan.search import Found, Progress, search
@@ -38,7 +38,9 @@ def solve(
     """The chosen plan with its times, its bound, and what it is compared with; a joule is worth so many seconds."""
     if joule:
         need_watts(problem)
-    context, binding = Context(problem), may_bind(problem)
+    binding = may_bind(problem)
+    problem = with_room(problem) if binding else problem
+    context = Context(problem)
     found = search(context, budget, seed, progress, whole=binding)
     if found is None:
         confined = problem.confined()

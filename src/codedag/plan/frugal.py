@@ -13,6 +13,9 @@ from codedag.plan.gated import _Edges
 from codedag.plan.problem import Problem, ints
 
 Plan = tuple["array[int]", "array[int]"]  # placement and order
+#: Of how many ops that are ready the most frugal one is taken where orders are drawn by lot, and the share of attempts
+#: that draw a whole order instead of changing one a little.
+DRAWN, FRESH = 6, 0.02
 #: How far an op may be shifted in the order in one step.
 FAR = 20
 #: Temperatures of the search for what fits, as parts of the bytes that are too many.
@@ -68,6 +71,30 @@ def deep_order(problem: Problem, edges: _Edges) -> bytes:
             if not waiting[one]:
                 found.append(one)
         ready += sorted(found, key=lambda one: edges.nbytes[one])
+    return order.tobytes()
+
+
+def drawn_order(problem: Problem, edges: _Edges, numbers: Random) -> bytes:
+    """An order in which the next op is the one of some, drawn by lot, that leaves the least alive."""
+    waiting = [edges.waiting(op) for op in range(problem.n)]
+    left = [len(edges.readers(op)) for op in range(problem.n)]
+    ready = [op for op in range(problem.n) if not waiting[op]]
+    order = array("i")
+
+    def growth(op: int) -> int:
+        return edges.nbytes[op] - sum(edges.nbytes[one] for one in edges.flow(op) if left[one] == 1)
+
+    while ready:
+        at = min((int(numbers.random() * len(ready)) for _ in range(DRAWN)), key=lambda one: growth(ready[one]))
+        op, ready[at] = ready[at], ready[-1]
+        ready.pop()
+        order.append(op)
+        for one in edges.flow(op):
+            left[one] -= 1
+        for one in edges.followers(op):
+            waiting[one] -= 1
+            if not waiting[one]:
+                ready.append(one)
     return order.tobytes()
 
 
@@ -151,6 +178,7 @@ class Fitting:
 
     def go_on(self, attempts: int, numbers: Random) -> Plan | None:
         """A plan that fits, or None if so many more attempts have not found one."""
+        self._draw(math.ceil(FRESH * attempts), numbers)
         self.current, over = self.best, self.least
         for at in range(attempts if self.least else 0):
             warmth = HOT * (COLD / HOT) ** (at / attempts) * (self.least + 1)
@@ -165,6 +193,17 @@ class Fitting:
             if not over:
                 break
         return None if self.least else self.best
+
+    def _draw(self, attempts: int, numbers: Random) -> None:
+        """Looks at plans that begin anew: annealing changes an order little by little only."""
+        for _ in range(attempts if self.least else 0):
+            order = drawn_order(self.problem, self.edges, numbers)
+            plan = ints(packed(self.problem, self.edges, order)), ints(order)
+            over = self.over(plan)
+            if over < self.least:
+                self.best, self.least = plan, over
+            if not over:
+                return
 
 
 def peaks_one_by_one(problem: Problem, edges: _Edges, place: array[int], order: array[int]) -> list[int]:

@@ -38,9 +38,8 @@ def may_bind(problem: Problem) -> bool:
 
 
 def within_memory(context: Context, found: Found, budget: float, seed: int) -> Found:
-    """The best plan that respects every memory; raises CannotPlan naming the op, or the smallest peak reached."""
+    """The best plan that respects every memory; raises CannotPlan naming the smallest peak reached."""
     problem = context.problem
-    _refuse_impossible(problem)
     fast = sorted(candidates(context), key=lambda one: one.makespan)
     waiting = _Waiting(context, edges_of(problem))
     any(waiting.early(one) for one in [found.ends[0], *fast])  # the first that fits is the best of them
@@ -57,7 +56,7 @@ def within_memory(context: Context, found: Found, budget: float, seed: int) -> F
     waiting.early(found.best)  # the solver's, after all stages
     if waiting.best is None:
         raise _none_found(waiting)
-    return replace(found, best=waiting.best, table=waiting.table)
+    return replace(found, best=waiting.best, table=_not_later(waiting.table))
 
 
 class TimesTable(Timetable):
@@ -73,24 +72,66 @@ class TimesTable(Timetable):
         self.copy_turn = array("q", bytes(8 * len(self.op)))
 
 
-def _refuse_impossible(problem: Problem) -> None:
-    """Raises if an op with its inputs, its value and its scratch fits on no PU that supports it."""
+def _not_later(table: Timetable | None) -> Timetable | None:
+    """The timetable with everything as early as its turn allows, if that fits: then nothing had to wait."""
+    if isinstance(table, TimesTable):
+        pulled = TimesTable(table.problem, earliest(table))
+        return pulled if fits(pulled) else table
+    return table
+
+
+def earliest(table: Timetable) -> Times:
+    """When everything could begin at the earliest, with the same turns."""
+    problem, links, op, src, dst = table.problem, table.problem.links, table.op, table.src, table.dst
+    k, edges, where, rows = problem.k, edges_of(problem), table.place, problem.rows
+    tasks = [(table.start[v], table.end[v], v, -1) for v in range(problem.n)]
+    tasks += [(table.copy_start[c], table.copy_end[c], op[c], c) for c in range(len(op))]
+    have, pus, lanes = dict[int, float](), [0.0] * k, [0.0] * (k * k)
+    start, end = array("d", bytes(8 * problem.n)), array("d", bytes(8 * problem.n))
+    copies: list[tuple[int, int, int, float, float]] = []
+    for _, _, v, c in sorted(tasks):
+        if c >= 0:
+            lane = links.lane[src[c] * k + dst[c]]
+            begun = max(have[v * k + src[c]], lanes[lane])
+            lanes[lane] = have[v * k + dst[c]] = begun + problem.copy_seconds(rows[v], src[c], dst[c])
+            copies.append((v, src[c], dst[c], begun, lanes[lane]))
+            continue
+        pu, group = where[v], links.group[where[v]]
+        values = [have[one * k + pu] for one in edges.flow(v)]
+        start[v] = max([pus[group], *values, *(end[one] for one in edges.order_only(v))])
+        end[v] = pus[group] = have[v * k + pu] = start[v] + problem.seconds[rows[v] * k + pu]
+    return Times(where, start, end, copies)
+
+
+def with_room(problem: Problem) -> Problem:
+    """The problem without PUs that cannot hold an op, its inputs and its scratch; raises if none can hold one.
+
+    What takes no time holds no bytes, so it can be anywhere.
+    """
     k, nbytes, inputs = problem.k, problem.graph.op_columns.out_nbytes, _input_bytes(problem)
+    memory = [pu.memory_nbytes for pu in problem.machine.pus]
+    without: list[int] = []
     for row in range(problem.n):
-        supported = [pu for pu in range(k) if problem.seconds[row * k + pu] < inf]
+        supported = [cell for cell in range(row * k, row * k + k) if problem.seconds[cell] < inf]
         needs = {
-            pu: nbytes[row] + inputs[row] + (problem.scratch[row * k + pu] if problem.scratch else 0)
-            for pu in supported
+            cell: nbytes[row] + inputs[row] + (problem.scratch[cell] if problem.scratch else 0) for cell in supported
         }
-        if all(
-            needs[pu] > problem.machine.pus[pu].memory_nbytes and problem.seconds[row * k + pu] > 0 for pu in supported
-        ):
-            pu = min(supported, key=lambda one: needs[one] - problem.machine.pus[one].memory_nbytes)
-            raise CannotPlan(
-                f"{problem.graph.ops[row].label} fits nowhere: with its inputs it needs {needs[pu]} bytes on "
-                f"`{problem.pus[pu]}`, which has {problem.machine.pus[pu].memory_nbytes}",
-                hint="Use a machine with more memory, or smaller batches; no plan can help here.",
-            )
+        tight = [cell for cell in supported if needs[cell] > memory[cell % k] and problem.seconds[cell] > 0]
+        if len(tight) == len(supported):
+            raise _fits_nowhere(problem, row, needs)
+        without += tight
+    return problem.without(without) if without else problem
+
+
+def _fits_nowhere(problem: Problem, row: int, needs: dict[int, int]) -> CannotPlan:
+    pus = problem.machine.pus
+    cell = min(needs, key=lambda one: needs[one] - pus[one % problem.k].memory_nbytes)
+    pu = pus[cell % problem.k]
+    return CannotPlan(
+        f"{problem.graph.ops[row].label} fits nowhere: with its inputs it needs {needs[cell]} bytes on `{pu.name}`, "
+        f"which has {pu.memory_nbytes}",
+        hint="Use a machine with more memory, or smaller batches; no plan can help here.",
+    )
 
 
 def _input_bytes(problem: Problem) -> array[int]:

@@ -55,8 +55,7 @@ class Problem:
         self._need_costs()
         self.links = Links(machine)
         prune(self)
-        self.model = self._model()
-        self.rows = ints(self.model.rows)
+        self._modelled()
 
     def _need_pus(self, columns: CostColumns) -> None:
         if not self.pus:
@@ -127,11 +126,23 @@ class Problem:
 
         other = copy.copy(self)
         other.seconds = self.seconds[:]
-        if not islands(other):
-            return None
-        other.model = other._model()
-        other.rows = ints(other.model.rows)
-        return other
+        return other._modelled() if islands(other) else None
+
+    def without(self, cells: list[int]) -> Problem:
+        """The same problem where some ops cannot run on some PUs."""
+        import copy
+
+        other = copy.copy(self)
+        other.seconds = self.seconds[:]
+        for cell in cells:
+            other.seconds[cell] = inf
+        prune(other)
+        return other._modelled()
+
+    def _modelled(self) -> Problem:
+        self.model = self._model()
+        self.rows = ints(self.model.rows)
+        return self
 
     @property
     def stay(self) -> int | None:

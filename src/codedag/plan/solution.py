@@ -170,7 +170,7 @@ def reason(problem: Problem, row: int, pu: int) -> tuple[int | None, str]:
     own = problem.seconds[row * problem.k : (row + 1) * problem.k]
     others = [one for one in range(problem.k) if one != pu and own[one] < inf]
     if not others:
-        return None, "no other PU supports it"
+        return None, "no other PU supports it, or has the memory for it"
     best = min(others, key=lambda one: own[one])
     if own[pu] <= own[best]:
         return best, f"faster here: {own[pu]:.3g} s against {own[best]:.3g} s"

@@ -75,8 +75,7 @@ def judge(graph: dict, costs: dict, machine: dict, plan: dict) -> float:
         assert plan["makespan_seconds"] == makespan
         return makespan
     replay = max((end for _, end in early.values()), default=0.0)
-    if plan["peaks"] and not plan["strategy"].endswith("waiting for memory"):
-        assert abs(replay - makespan) <= slack, (replay, makespan)
+    assert abs(replay - makespan) <= slack, (replay, makespan)
     assert abs(plan["makespan_seconds"] - makespan) <= slack
     assert plan["lower_bound_seconds"] <= replay + slack
     return makespan

@@ -15,7 +15,7 @@ from codedag.ir import CannotPlan
 from codedag.plan import exact, memory, search
 from codedag.plan.decide import solve
 from codedag.plan.frugal import peaks_one_by_one
-from codedag.plan.gated import edges_of
+from codedag.plan.gated import Times, edges_of
 from codedag.plan.problem import Problem
 from codedag.plan.search import Clock, steps_per_second
 
@@ -55,6 +55,30 @@ def test_plans_keep_within_memory_or_say_why_not(number, share, seed):
     except CannotPlan as error:
         why = error.message
     assert not why or re.search(r"fits nowhere: .* needs \d+ bytes|smallest peak reached is \d+ bytes", why)
+
+
+@pytest.mark.parametrize("number", [96, 119, 148])
+def test_a_plan_is_found_where_memories_are_tight_and_some_units_have_none(number):
+    made, draw = random_instance(number, 40), random.Random(number)
+    for pu, row in zip(made["machine"]["pus"], planned(made)["peaks"], strict=True):
+        pu["memory_nbytes"] = int(draw.choice((0.0, 0.5, 0.8, 0.9, 1.5)) * row["nbytes"])
+    planned(made)
+
+
+def test_what_need_not_wait_is_not_said_to_wait():
+    """The second value is read after its copy, after the first one's; 7 s of waiting are for nothing."""
+    costs = {"cpu": [1.0, 1.0, None], "gpu": [None, None, 1.0]}
+    problem = Problem(*objects(instance([1, 1, 0], [(0, 2), (1, 2)], costs)))
+    numbers = {row: number for number, row in enumerate(problem.rows)}
+    first, second, last = (numbers[row] for row in range(3))
+    start = array("d", bytes(24))
+    start[second], start[last] = 5.0, 10.0
+    end, place = array("d", [one + 1.0 for one in start]), array("i", bytes(12))
+    place[last] = 1
+    copies = [(first, 0, 1, 1.0, 2.0), (second, 0, 1, 9.0, 10.0)]
+    table = memory._not_later(memory.TimesTable(problem, Times(place, start, end, copies)))
+    assert [table.start[one] for one in (first, second, last)] == [0.0, 1.0, 3.0]
+    assert (list(table.copy_start), table.makespan) == ([1.0, 2.0], 4.0)
 
 
 def test_two_values_that_do_not_fit_together_are_made_one_after_the_other():
