@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "src" / "codedag" / "ir" / "schem
 
 def schema_of(kind: str) -> dict[str, Any]:
     """The JSON schema of one kind of file."""
-    schema = msgspec.json.schema(FILE_TYPES[kind])
+    schema = _described(msgspec.json.schema(FILE_TYPES[kind]))
     top = schema["$defs"][FILE_TYPES[kind].__name__]
     # Defaults spare code from repeating these two; a file without them is refused all the same.
     top["required"] = ["format", "version", *top["required"]]
@@ -24,6 +25,18 @@ def schema_of(kind: str) -> dict[str, Any]:
         "$id": f"codedag/{kind}/1",
         "title": FILE_NAMES[kind],
         **schema,
+    }
+
+
+def _described(part: Any) -> Any:
+    """The same with descriptions as Python 3.13 and later keep them: without the indentation of the source."""
+    if isinstance(part, list):
+        return [_described(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    return {
+        name: inspect.cleandoc(one) if name == "description" and isinstance(one, str) else _described(one)
+        for name, one in part.items()
     }
 
 

@@ -50,7 +50,7 @@ def _image(value: Any, codes: str) -> str:
 
 def _moves(call: Any) -> str:
     moves, reach = call.dxy, call.max_delta
-    if type(reach) is not int or type(call.iterations) is not int or reach < 1 or call.iterations < 1:
+    if type(reach) is not int or type(call.iterations) is not int or not 1 <= reach < LARGEST or call.iterations < 1:
         return "not plain numbers"
     if type(moves) is not np.ndarray or moves.dtype.kind != "i" or moves.ndim != 3 or not len(moves):
         return "moves that are not whole numbers"

@@ -134,7 +134,7 @@ def zero_crossing_rate(
 def _(call: Any) -> Verdict:
     """One channel of at least 2048 finite samples, plain frames, no further options."""
     plain = type(call.frame_length) is int and type(call.hop_length) is int and type(call.center) is bool
-    if call.kwargs or not plain or call.hop_length < 1 or call.frame_length < 2:
+    if call.kwargs or not plain or call.hop_length < 2 or call.frame_length < 2:
         return No("further options or odd frames")
     reason = _sound(call.y)
     return answer(reason or ("" if call.frame_length <= call.y.size <= LONGEST else "frames longer than the sound"))

@@ -361,6 +361,8 @@ def _(call: Any) -> Verdict:
     """Images of bytes of 1024 to 2**22 pixels: by quarters, or bilinear for L and RGB; around the middle."""
     if not is_number(call.angle) or call.center is not None or call.translate is not None:
         return answer("not a plain angle around the middle")
+    if not isinstance(call.resample, int) or not isinstance(call.expand, int):
+        return answer("an odd option")
     reason = _picture(call.self, _TURNED)
     if reason or _quarter(call.angle, call.expand, call.self.size) is not None:
         return answer(reason or _movable(call.self))
@@ -394,6 +396,8 @@ def _(call: Any) -> Verdict:
     """L, RGB and RGBA into each other, 1024 to 2**22 pixels, no transparent colour."""
     if call.matrix is not None or type(call.mode) is not str:
         return answer("a matrix is given, or no mode")
+    if not all(isinstance(one, int) and 0 <= one <= 256 for one in (call.dither or 0, call.palette, call.colors)):
+        return answer("an odd option")
     reason = _picture(call.self, ("L", "RGB", "RGBA"))
     if reason or (call.self.mode, call.mode) not in _CONVERSIONS:
         return answer(reason or "another pair of modes")

@@ -22,6 +22,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from codedag.backends import contents
+from codedag.backends.hazards import hazard
 from codedag.backends.requirements import satisfied
 from codedag.instrument.signals import raised_by_handler
 from codedag.ir.errors import CodedagError
@@ -178,7 +179,9 @@ class Substitution:
             bound = self._bind(*args, **kwargs)
         except TypeError:
             return No(f"the arguments do not fit the signature of {self.source}")
-        return self._guard(bound)
+        verdict = self._guard(bound)
+        reason = hazard((*args, *kwargs.values())) if verdict else ""
+        return No(reason) if reason else verdict
 
     def original(self) -> Callable[..., Any]:
         """The function that it stands in for, as it was when first asked for."""

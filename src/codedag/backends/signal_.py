@@ -57,8 +57,8 @@ def _median_verdict(image: Any, size: Any) -> Verdict:
     if type(image) is not np.ndarray or image.dtype.char not in "Bfd" or image.ndim != 2:
         return No("not a plain image of bytes or floats")
     side = _side(size)
-    if not side:
-        return No("not an odd square window")
+    if not side or side > min(image.shape):  # scipy warns of a window that is larger
+        return No("not an odd square window within the image")
     return cv2_.median_filter.accepts((image, side), {"mode": "constant"})
 
 

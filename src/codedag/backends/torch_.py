@@ -12,6 +12,7 @@ import numpy as np
 from codedag.backends import torch_calls
 from codedag.backends.reasons import answer
 from codedag.backends.registry import EXACT, Call, substitutes
+from codedag.instrument.guard import Declined
 from codedag.ir.verdict import No, Verdict
 
 TORCH = "torch>=2.2"
@@ -53,7 +54,7 @@ def _(call: Any) -> Verdict:
     if kinds not in (_INTS, _FLOATS, _BOOLS):
         return No("not a list of enough plain numbers of one type")
     known = {_INTS: (None, torch.int64), _FLOATS: (None, torch.float32, torch.float64), _BOOLS: (None, torch.bool)}
-    if call.dtype not in known[kinds]:
+    if not any(call.dtype is one for one in known[kinds]):
         return No("another dtype")
     return answer("" if kinds != _INTS or _in_range(call.data) else "numbers beyond 64 bits")
 
@@ -117,8 +118,8 @@ def _whole(value: Any) -> str:
         return "not a plain tensor on the processor"
     if value.dtype not in (torch.uint8, torch.int64, torch.int32) or value.numel() < LEAST_COUNTED:
         return "not enough whole numbers"
-    if not value.is_contiguous() or value.requires_grad:
-        return "not in order"
+    if not value.is_contiguous() or value.requires_grad or value.is_neg():
+        return "not in order, or a view that only says minus"
     low, high = (0, 255) if value.dtype is torch.uint8 else (int(value.min()), int(value.max()))
     return "" if low > -(2**31) and high - low < min(MOST_VALUES, 4 * value.numel()) else "numbers too far apart"
 
@@ -147,7 +148,16 @@ def quantile(
     below, above = int(rank.floor()), int(rank.ceil())
     chosen = np.partition(input.numpy().reshape(-1), (below, above))
     low, high = (torch.tensor(chosen[place], dtype=input.dtype) for place in (below, above))
+    if not low.all() or not high.all():
+        _want_one_zero(chosen)
     return torch.lerp(low, high, rank - below)
+
+
+def _want_one_zero(values: Any) -> None:
+    """Gives up where zeros of both signs are equal in order, and the result may be either."""
+    signs = np.signbit(values[values == 0])
+    if signs.any() and not signs.all():
+        raise Declined("zeros of both signs, which have no order")
 
 
 @quantile.guard
@@ -166,8 +176,8 @@ def _floats(value: Any) -> str:
         return "not a plain tensor on the processor"
     if value.dtype not in (torch.float32, torch.float64) or not LEAST_COUNTED <= value.numel() <= 10_000_000:
         return "not enough floats"
-    if not value.is_contiguous() or value.requires_grad:
-        return "not in order, or a gradient is needed"
+    if not value.is_contiguous() or value.requires_grad or value.is_neg():
+        return "not in order, a view that only says minus, or a gradient is needed"
     low, high = float(value.min()), float(value.max())
     return "" if low > -1e30 and high < 1e30 else "elements that are huge or not finite"
 

@@ -57,7 +57,7 @@ def check(name, *args, **kwargs):
 def test_random_calls(name, seed):
     proof = prove(of(name), calls=300, seed=seed)
     assert proof.verdict, proof
-    assert proof.accepted >= 60
+    assert proof.accepted >= 30  # two in five and more are: no seed in ten million gives so few
 
 
 @pytest.mark.long

@@ -44,7 +44,9 @@ def test_random_calls_of_some(pu, seed):
     load(pu)
     mine = [one for one in OFFERED if one.pu == pu and one.source.startswith(("numpy.", "operator."))]
     for one in random.Random(seed).sample(mine, 6):
-        proof = prove(one, calls=15, seed=seed)
+        proof = prove(
+            one, calls=36, seed=seed
+        )  # of fewer none may be taken, of these in one of a hundred million seeds
         assert proof.verdict, (one, proof)
 
 
@@ -54,7 +56,7 @@ def test_many_random_calls(one, seed):
     load(one.pu, one.source)
     proof = prove(one, calls=120, seed=seed + 1)
     assert proof.verdict, proof
-    assert proof.accepted >= 30
+    assert proof.accepted >= 15  # two in five and more are: no seed in ten million gives so few
 
 
 @pytest.mark.long

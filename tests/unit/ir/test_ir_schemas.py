@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 from pathlib import Path
 
@@ -25,6 +26,22 @@ def test_the_schemas_are_current():
     wanted = written()
     assert {path: path.read_text() for path in SCHEMAS.iterdir()} == wanted, "run `make schemas`"
     assert sorted(path.name for path in wanted) == sorted(f"{kind}.schema.json" for kind in FILE_NAMES)
+
+
+def descriptions(part):
+    if isinstance(part, list):
+        return [text for one in part for text in descriptions(one)]
+    if not isinstance(part, dict):
+        return []
+    own = [part["description"]] if isinstance(part.get("description"), str) else []
+    return own + [text for one in part.values() for text in descriptions(one)]
+
+
+def test_descriptions_have_no_indentation_of_the_source():
+    """Python 3.13 takes it out of docstrings, earlier ones leave it in: the schemas are the same on all of them."""
+    texts = [text for schema in written().values() for text in descriptions(json.loads(schema))]
+    assert any("\n" in text for text in texts)
+    assert [text for text in texts if text != inspect.cleandoc(text)] == []
 
 
 def validator(kind):

@@ -1,0 +1,103 @@
+"""Every substitution under hostile calls: nothing that a program can see differs from what the original does."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cv2")
+
+from hostile_calls import differs
+from substitution_checks import of, reason
+
+from codedag.backends.hazards import FOREIGN, HUGE, UNDERFLOW
+from codedag.backends.registry import all_substitutions
+
+SUBSTITUTIONS = {
+    made.name: made for made in all_substitutions() if made.pu == "cpu" and find_spec(made.source.partition(".")[0])
+}
+ALL = sorted(SUBSTITUTIONS)
+#: scipy itself can crash on odd calls of these.
+CRASH = ("scipy.ndimage.binary_closing", "scipy.ndimage.binary_opening")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def check(name, calls, seed):
+    found = {number: differs(SUBSTITUTIONS[name], 1_000_003 * seed + number) for number in range(calls)}
+    assert {number: said for number, said in found.items() if said} == {}
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if not name.startswith(CRASH)])
+def test_hostile_calls(name, seed):
+    check(name, 40, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name in ALL if not name.startswith(CRASH)])
+def test_many_hostile_calls(name, seed):
+    check(name, 600, seed + 1)
+
+
+def picture(dtype="float32"):
+    return np.random.default_rng(0).random((128, 96, 3)).astype(dtype)
+
+
+def test_numbers_in_the_byte_order_of_another_machine_are_declined():
+    pytest.importorskip("albucore")
+    foreign = picture(">f4")
+    assert reason("albucore.from_float", foreign, np.uint8) == FOREIGN
+    assert reason("albucore.from_float", foreign.astype("f4"), np.uint8) == ""
+
+
+def test_numbers_of_more_than_64_bits_are_declined():
+    pytest.importorskip("librosa")
+    sound = picture().ravel()
+    assert reason("librosa.feature.melspectrogram", y=sound, n_mels=40, hop_length=10**20) == HUGE
+    assert reason("librosa.feature.melspectrogram", y=sound, n_mels=40, hop_length=512) == ""
+
+
+def test_where_numpy_tells_of_underflow_the_original_runs():
+    grey = np.zeros((200, 200), np.uint8)
+    with np.errstate(under="warn"):
+        assert reason("numpy.mean", grey) == UNDERFLOW
+    with np.errstate(all="ignore"):
+        assert reason("numpy.mean", grey) == ""
+    assert reason("numpy.mean", grey) == ""
+
+
+def test_factors_whose_product_overflows_are_declined():
+    pytest.importorskip("albucore")
+    grey, mean, factor = np.zeros((70, 64, 3), np.uint8), np.ones(3, np.float32), np.full(3, -3.4e38, np.float32)
+    assert "usual size" in reason("albucore.normalize", grey, mean, factor)
+
+
+def test_windows_larger_than_the_picture_are_declined():
+    assert "within the image" in reason("scipy.signal.medfilt", np.zeros((3, 3000), np.uint8), 5)
+    assert reason("scipy.signal.medfilt", np.zeros((100, 3000), np.uint8), 5) == ""
+
+
+def test_frames_at_every_sample_are_declined():
+    pytest.importorskip("librosa")
+    assert "frames" in reason("librosa.feature.zero_crossing_rate", picture().ravel(), hop_length=1)
+
+
+@pytest.mark.parametrize("option", [{"dither": "a"}, {"palette": 1.5}, {"colors": None}, {"dither": np.float32(1)}])
+def test_odd_options_of_a_conversion_are_declined(option):
+    image = pytest.importorskip("PIL.Image").new("RGB", (100, 100))
+    assert reason("PIL.Image.Image.convert", image, "L", **option) == "an odd option"
+
+
+@pytest.mark.parametrize("option", [{"resample": 2 + 0j}, {"resample": 2.0}, {"expand": np.zeros(2)}])
+def test_odd_options_of_a_rotation_are_declined(option):
+    image = pytest.importorskip("PIL.Image").new("RGB", (100, 100))
+    assert reason("PIL.Image.Image.rotate", image, 10.0, **{"resample": 2, **option}) == "an odd option"
+
+
+def test_moves_beyond_any_picture_are_declined():
+    pytest.importorskip("albumentations")
+    made = of("albumentations.augmentations.blur.functional.glass_blur")
+    moves = np.ones((10, 1, 2), np.int64)
+    assert made.accepts((np.zeros((20, 20), np.uint8), 0.7, 2, 1, moves, "exact"), {})
+    assert not made.accepts((np.zeros((20, 20), np.uint8), 0.7, 2**62, 1, moves, "exact"), {})
