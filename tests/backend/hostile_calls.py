@@ -378,9 +378,7 @@ def _told(function, call, errors):
 
 def _memory(value):
     if type(value).__name__ in ("Tensor", "Parameter"):
-        return attempt(value.detach().numpy).value if attempt(value.detach().numpy).error is None else None
-    if type(value).__name__ in ("Series", "DataFrame"):
-        return None
+        return attempt(lambda: value.detach().numpy()).value  # none of one that is sparse or elsewhere
     return value if isinstance(value, np.ndarray) else None
 
 

@@ -130,3 +130,38 @@ def test_nothing_is_left_behind(tmp_path):
     assert done.stderr == ""
     assert "codedag-counts" in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+KILLED = """
+import json, multiprocessing, os, signal, sys
+import cv2
+import numpy as np
+import scipy.ndimage as ndimage
+
+def work(die):
+    ndimage.median_filter(np.zeros((90, 120), np.uint8), 5)
+    if die:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def main():
+    import codedag
+    context = multiprocessing.get_context(sys.argv[1])
+    with codedag.apply(json.loads(sys.argv[2])) as migrator:
+        for die in (False, True):
+            process = context.Process(target=work, args=(die,))
+            process.start()
+            process.join()
+        calls = migrator.get_stats()["scipy.ndimage.median_filter"]["calls"]
+    print(json.dumps({"calls": calls, "notes": migrator.notes}))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_process_that_is_killed_is_said(tmp_path, method):
+    found = run(tmp_path, KILLED, method, {"context_device_map": {MEDIAN: "cpu"}})
+    assert found["calls"] == 1
+    assert len(found["notes"]) == 1
+    assert found["notes"][0].startswith("1 of 2 processes are at work or were ended from outside")

@@ -92,8 +92,8 @@ class PipelineMigrator:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The parts of the plan that need `codedag run`."""
-        return self._migrator.wishes.notes
+        """The parts of the plan that need `codedag run`, and what other processes counted and could not tell."""
+        return (*self._migrator.wishes.notes, *self._migrator.missing)
 
     def __enter__(self) -> PipelineMigrator:
         self.apply()

@@ -113,22 +113,31 @@ class Crew:
         """Reads the reports that are new; says whether there were any."""
         if self.folder is None:
             return False
-        changed = []
-        try:
-            with os.scandir(self.folder) as entries:
-                for entry in entries:
-                    written = entry.stat().st_mtime_ns
-                    if entry.name.endswith(".json") and self._seen.get(entry.name) != written:
-                        self._seen[entry.name] = written
-                        changed.append(Path(entry.path))
-        except OSError:  # no worker has written yet
-            return False
+        changed = self._changed(self.folder)
         for path in changed:
             found, bad = shares.read([path])
             self.bad += bad
             if found:
                 self._reports[path.name] = found[0]
         return bool(changed)
+
+    def _changed(self, folder: Path) -> list[Path]:
+        """The reports that were written since they were last read."""
+        changed = []
+        try:
+            with os.scandir(folder) as entries:
+                names = sorted(entry.name for entry in entries if entry.name.endswith(".json"))
+        except OSError:  # no worker has written yet
+            return []
+        for name in names:
+            try:
+                written = os.stat(folder / name).st_mtime_ns  # noqa: PTH116
+            except OSError:  # gone meanwhile: nothing was read of it, and the others are
+                continue
+            if self._seen.get(name) != written:
+                self._seen[name] = written
+                changed.append(folder / name)
+        return changed
 
     @property
     def reports(self) -> list[WorkerReport]:

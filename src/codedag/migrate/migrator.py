@@ -64,6 +64,7 @@ class Migrator:
         self.patches: Patches | None = None
         self.outcome = Outcome()
         self.elsewhere: dict[str, Counted] = {}  # what other processes counted
+        self.missing: tuple[str, ...] = ()  # what is not known of them, in words
         self._last: dict[str, Counted] = {}
         self.passages = Passages(self)
         self._early: set[Wish] = set()  # for units whose library was not loaded when the plan was applied

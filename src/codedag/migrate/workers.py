@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,15 @@ from codedag.migrate.wishes import Wish, Wishes
 if TYPE_CHECKING:
     from codedag.migrate.migrator import Migrator
 
-_DECODER = msgspec.json.Decoder(dict[str, Counted])
+
+class _Left(msgspec.Struct):
+    """What a process has left for the one that applied the plan: a first word when it begins, and its counts."""
+
+    counts: dict[str, Counted] = {}
+    ended: bool = False
+
+
+_DECODER = msgspec.json.Decoder(_Left)
 
 
 class _Here:
@@ -75,19 +83,34 @@ def collect(migrator: Migrator) -> None:
     number = _here.numbers.get(id(migrator))
     if _here.folder is None or number is None or id(migrator) in _here.inherited:
         return
-    parts = [attempt(_read, path) for path in sorted(_here.folder.glob(f"{number}-*.json"))]
-    migrator.elsewhere = summed([part for part in parts if not isinstance(part, Failed)])
+    parts = {path.name: attempt(_read, path) for path in sorted(_here.folder.glob(f"{number}-*.json"))}
+    read = [part for part in parts.values() if not isinstance(part, Failed)]
+    migrator.elsewhere = summed([part.counts for part in read])
+    migrator.missing = tuple(_missing(parts))
 
 
-def _read(path: Path) -> dict[str, Counted]:
+def _read(path: Path) -> _Left:
     return _DECODER.decode(path.read_bytes())
 
 
-def _keep(migrator: Migrator) -> None:
-    """Leaves what this process counted for the one that applied the plan."""
+def _missing(parts: dict[str, _Left | Failed]) -> Iterator[str]:
+    """What is not known of other processes, in words."""
+    for name, part in parts.items():
+        if isinstance(part, Failed):
+            yield f"the counts of a process in {name} cannot be read: {part.reason}"
+    silent = sum(isinstance(part, _Left) and not part.ended for part in parts.values())
+    if silent:
+        yield (
+            f"{silent} of {len(parts)} processes are at work or were ended from outside: what they counted is missing, "
+            "in the verdict too"
+        )
+
+
+def _keep(migrator: Migrator, *, ended: bool = True) -> None:
+    """Leaves what this process counted, or that it has begun, for the one that applied the plan."""
     if _here.folder is None or id(migrator) not in _here.inherited:
         return
-    content = msgspec.json.encode(migrator.counted())
+    content = msgspec.json.encode(_Left(migrator.counted(), ended=True) if ended else _Left())
     try:
         write_atomically(_here.folder / f"{_here.numbers[id(migrator)]}-{os.getpid()}.json", content, parents=False)
     except CannotWrite:  # the folder was removed: the other process has ended
@@ -137,6 +160,8 @@ def _in_new_process(here: object) -> None:
     util = _multiprocessing("util")
     if _here.migrators and util is not None:
         util.Finalize(None, _keep_last, exitpriority=100)
+    for migrator in _here.migrators:
+        attempt(_keep, migrator, ended=False)  # so that it is known of, however it ends
 
 
 def _keep_last() -> None:

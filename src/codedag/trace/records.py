@@ -116,6 +116,10 @@ def read(folder: Path) -> tuple[list[Records], list[str]]:
             bad.append(f"process {records.process} could not be recorded: {records.failure}")
         else:
             found.append(records)
+    known = {path.name for path in folder.glob("*.json")}
+    # what a process was writing when it ended lies beside the last that it finished: .123.json.5af3
+    begun = {path.name.lstrip(".").rpartition(".")[0] for path in folder.glob(".*.json.*")}
+    bad += [f"{name} was never written to its end: its process ended meanwhile" for name in sorted(begun - known)]
     return found, bad
 
 

@@ -130,3 +130,23 @@ def test_timings_are_thinned_evenly():
     pairs = [(float(n), 1.0) for n in range(1000)]
     assert thinned(pairs, 10) == [(float(n), 1.0) for n in range(0, 1000, 100)]
     assert thinned(pairs[:5], 10) == pairs[:5]
+
+
+def test_a_report_is_not_lost_beside_one_that_is_being_written(tmp_path, monkeypatch):
+    """What a worker writes lies beside its report for a moment, and may be gone before it is looked at."""
+    crew = _crew(tmp_path)
+    _told(crew.folder, 7, _share())
+    _told(crew.folder, 8, _share())
+    (crew.folder / ".9.json.5af3").symlink_to(tmp_path / "gone")  # found in the folder, but not there any more
+    assert crew.hear()
+    assert {report.process for report in crew.reports} == {7, 8}
+    assert crew.bad == []
+
+
+def test_a_report_that_goes_away_meanwhile_does_not_take_others_with_it(tmp_path):
+    crew = _crew(tmp_path)
+    for process in (5, 7, 8):
+        _told(crew.folder, process, _share())
+    (crew.folder / "6.json").symlink_to(tmp_path / "gone")
+    assert crew.hear()
+    assert {report.process for report in crew.reports} == {5, 7, 8}
