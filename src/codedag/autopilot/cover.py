@@ -18,6 +18,7 @@ from codedag.autopilot.pipelines import Pipelines, keeps_parameters, shows_param
 from codedag.backends.known import USER, Effect, Known, known_call, known_operator
 from codedag.backends.known_table import bases, is_class
 from codedag.instrument.ahead import Ahead
+from codedag.instrument.codes import codes_by_place, place_of
 from codedag.instrument.program import InstrumentedFile, Program, owner_of
 from codedag.instrument.sites import CALL, INPLACE, ITERATE, RECORD, RETURN, SETITEM
 from codedag.ir.verdict import No
@@ -48,6 +49,7 @@ class Cover:
         self._pipelines = Pipelines()
         self._ahead: dict[str, dict[str, Ahead]] = {}
         self._files = 0
+        self._asking: dict[int, tuple[types.CodeType, bool]] = {}  # codes, and whether all of their sites ask
         _order.methods_of(Method)
 
     # -- preparing functions
@@ -128,6 +130,15 @@ class Cover:
         self._files = 0
         for path, functions in bare.items():
             self.program.drop(path, functions)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Has what stays ask again about everything: what it was told is of functions that asked themselves."""
+        self._asking.clear()
+        for file in list(self.program.files.values()):
+            for site in file.sites:
+                if type(site.variant) is Check:
+                    site.variant.forget()
 
     def list_sites(
         self, file: InstrumentedFile, owner: str, indexes: Iterable[int], others: dict[int, Any] | None = None
@@ -245,14 +256,24 @@ class Cover:
             item.give_up(f"a {function.__qualname__} does something when it goes")
         for code in _codes(function):
             found = (code.co_filename, owner_of(code.co_qualname))
-            if found not in self.ready:
+            if found not in self.ready or not self._asks(code):
                 if found in self._unfit:
                     item.give_up(self._unfit[found])
+                if found in self.ready:
+                    item.give_up(f"{found[1]} has other code than its source")
                 if found[0] in self.program.files:
                     self.wanted.add(found)
                     item.give_up(f"{found[1]} is not prepared yet", wants=True)
                 item.give_up(f"{found[1]} is not code of the program")
         return ALWAYS
+
+    def _asks(self, code: types.CodeType) -> bool:
+        """Whether every operation of this very code asks; there may be others of the same function."""
+        known = self._asking.get(id(code))
+        if known is None or known[0] is not code:
+            file = self.program.files[code.co_filename]
+            known = self._asking[id(code)] = (code, asks(code, file.full))
+        return known[1]
 
     def _user_operator(self, item: Any, name: str, values: tuple[Any, ...]) -> int:
         """Operators of the program's own classes: their methods are prepared like everything that runs unasked."""
@@ -263,6 +284,21 @@ class Cover:
                 if isinstance(function, types.FunctionType):
                     self._user(item, function)
         return ALWAYS
+
+
+def asks(code: types.CodeType, full: types.CodeType) -> bool:
+    """Whether checks stand at all the sites that some code has where everything is observed."""
+    whole = codes_by_place(full).get(place_of(code))
+    if whole is None:
+        return False
+    held = {id(site) for site in _sites(code)}
+    return all(id(site) in held and type(site.variant) is Check for site in _sites(whole))
+
+
+def _sites(code: types.CodeType) -> list[Any]:
+    """The sites in some code; what a spread call stands for is its site."""
+    found = (getattr(each, "site", each) for each in code.co_consts if not isinstance(each, types.CodeType))
+    return [each for each in found if hasattr(each, "variant")]
 
 
 def _is_about_garbage(frame: Any) -> bool:

@@ -87,7 +87,7 @@ class EarlyBatch(Batch):
         self.slots = threading.Semaphore(helpers)
         self._settings = settings()
         self._ear = Ear(warned)
-        self._asked, self._through = threading.Event(), threading.Event()
+        self._is_asked_for, self._through = threading.Event(), threading.Event()
         self._left, self._helpers = len(indices), helpers
         self._threads: list[threading.Thread] = []
 
@@ -105,13 +105,13 @@ class EarlyBatch(Batch):
 
     def is_asked_for(self) -> bool:
         """Whether the program waits for this batch."""
-        return self._asked.is_set()
+        return self._is_asked_for.is_set()
 
     def wait_for_the_program(self) -> None:
         """Returns when the batch is asked for; another thread goes on with the next item."""
-        if not self._asked.is_set():
+        if not self._is_asked_for.is_set():
             self._spawn()
-            self._asked.wait()
+            self._is_asked_for.wait()
         if self.reason:
             raise GaveUp
 
@@ -144,7 +144,7 @@ class EarlyBatch(Batch):
     def give_up(self, reason: str, wants: bool = False, expected: bool = False) -> None:
         """Ends every item; the batch will run as written."""
         super().give_up(reason, wants, expected)
-        self._asked.set()
+        self._is_asked_for.set()
         self._through.set()
 
     def as_it_was(self) -> Verdict:
@@ -161,14 +161,16 @@ class EarlyBatch(Batch):
 
     def finish(self) -> bool:
         """Whether all items are done; the program waits here."""
+        self.watch_generators()  # until now the program may have drawn itself
         self.slots.release()
-        self._asked.set()
+        self._is_asked_for.set()
         self._spawn()
         try:
             self._through.wait()
         finally:
             self._close()
             self.end()
+        self.look_at_generators()
         return not self.reason
 
     def end(self) -> None:

@@ -302,6 +302,8 @@ class Run:
         done = widen.run(plain, 1)
         if not done:
             plain.take_back()
+            if plain.unasked:
+                widen.gave_up(lane, plain)
             return False
         widen.judge(lane, *plain.compared(turns), time.perf_counter() - started, seconds + turns.watching_seconds())
         if not lane.trial.active:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from codedag.autopilot.stacking import Stacking
+from codedag.autopilot.streams import MOST, Streams, among, give_state, of_everybody, parts_of, state_of
 from codedag.instrument.guard import GaveUp, attempt, on_trial
 from codedag.instrument.python import uncollected
 from codedag.instrument.warned import Ear, calls_back, numbers_mode
@@ -30,6 +31,7 @@ class Habit:
     def __init__(self) -> None:
         self.last: Counter[Any] = Counter()
         self.never: set[Any] = set()
+        self.generators: dict[int, Any] = {}  # that items have drawn from
 
     def is_last(self, check: Any) -> bool:
         """Whether nothing has ever been drawn after this draw, and that was often enough."""
@@ -116,7 +118,9 @@ class Batch:
         self.results: list[Any] = [None] * len(indices)
         self.reason = ""
         self.wants = False
+        self.unasked = False  # whether a generator has moved that no item asked for
         self._states: dict[int, tuple[Any, Any]] = {}
+        self._streams: Streams | None = None
         self._lock = threading.Lock()
         self._next = self._turn = 0
         self._ended: set[int] = set()
@@ -128,6 +132,7 @@ class Batch:
             self.give_up("numpy is to call the program about odd numbers")
             return False
         helpers: list[Second] = []
+        self.watch_generators()
         with (
             Ear(warned),
             uncollected(),
@@ -142,6 +147,7 @@ class Batch:
                 self._close()
                 for helper in helpers:
                     helper.join()
+        self.look_at_generators()
         return not self.reason
 
     def work(self) -> None:
@@ -211,14 +217,36 @@ class Batch:
         """Keeps the state of a generator before its first draw in this batch; False if that is not known how."""
         if id(generator) in self._states:
             return True
-        state = state_of(generator)
+        state = state_of(generator) if self._streams is None else self._streams.state_of(generator)
         if state is None:
             return False
         self._states[id(generator)] = (generator, state)
+        if len(self.habit.generators) < MOST:
+            self.habit.generators[id(generator)] = generator
         return True
+
+    def given(self) -> list[Any]:
+        """What items are given."""
+        return [*getattr(self.get, "args", ()), *self.indices]
+
+    def watch_generators(self) -> None:
+        """Notes where the generators are that items could draw from."""
+        self._streams = Streams([*of_everybody(), *self.habit.generators.values(), *among(self.given())])
+
+    def look_at_generators(self) -> None:
+        """Gives the batch up if a generator has moved that no item asked for."""
+        if self._streams is not None and self._streams.moved(self._asked()):
+            self.give_up("a generator was drawn from where that could not be seen")
+            self.unasked = True
+
+    def _asked(self) -> set[int]:
+        parts = [part for generator, _ in self._states.values() for part in parts_of(generator)]
+        return {*self._states, *map(id, parts)}
 
     def take_back(self) -> None:
         """Gives the generators the states that they had before the batch."""
+        if self._streams is not None:
+            self._streams.put_back(self._asked())
         for generator, state in reversed(self._states.values()):  # two may share a stream: the first state is the last
             give_state(generator, state)
 
@@ -260,44 +288,3 @@ class Second(threading.Thread):
         _, raised = on_trial(self.context.run, self.batch.work)
         if raised:  # a failure of ours: nobody may wait for this thread
             self.batch.give_up(f"a thread ended with {raised}")
-
-
-def state_of(generator: Any) -> Any:
-    """The state of a generator, or None if it has none that can be given back."""
-    parts = _parts(generator)
-    if parts:
-        states = [(part, state_of(part)) for part in parts]
-        return None if any(state is None for _, state in states) else states
-    for method in ("getstate", "get_state"):
-        found = getattr(generator, method, None)
-        if found is not None:
-            return found()
-    bits = getattr(generator, "bit_generator", None)
-    return None if bits is None else bits.state
-
-
-def give_state(generator: Any, state: Any) -> None:
-    """Gives a generator a state that it had."""
-    if _parts(generator):
-        for part, before in state:
-            give_state(part, before)
-        return
-    for method in ("setstate", "set_state"):
-        found = getattr(generator, method, None)
-        if found is not None:
-            found(state)
-            return
-    generator.bit_generator.state = state
-
-
-def _parts(transform: Any) -> list[Any]:
-    """The generators that a transform of albumentations draws from: its own, and those of the transforms inside it."""
-    if not type(transform).__module__.startswith("albumentations."):
-        return []
-    waiting, found = [transform], dict[int, Any]()
-    while waiting:
-        one = waiting.pop()
-        own = (getattr(one, "random_generator", None), getattr(one, "py_random", None))
-        found |= {id(each): each for each in own if each is not None}
-        waiting += list(getattr(one, "transforms", None) or ())
-    return list(found.values())

@@ -151,7 +151,7 @@ class Overlap:
         course.trial.decline(batch.reason)
         course.failures += not batch.wants
         course.since = 0.0
-        if course.failures >= FAILURES:
+        if course.failures >= FAILURES or batch.unasked:
             self._decline(lane, course, batch.reason)
 
     def _compared(self, lane: Lane, course: Course, fetcher: Any, batch: EarlyBatch) -> list[Any]:

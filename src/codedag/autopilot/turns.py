@@ -9,8 +9,9 @@ import sys
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from codedag.autopilot.ordered import Batch, Habit, Item, give_state, settings, state_of
+from codedag.autopilot.ordered import Batch, Habit, Item, settings
 from codedag.autopilot.reach import Reach
+from codedag.autopilot.streams import give_state, state_of
 from codedag.backends.same import same
 from codedag.instrument.guard import GaveUp, on_trial
 from codedag.instrument.sites import CALL
@@ -97,13 +98,17 @@ class Turns(Batch):
         self, function: Any, around: list[Any], elements: list[Any], habit: Habit, whole: bool, bound: Collection[str]
     ) -> None:
         super().__init__(lambda element: function(element, *around), elements, habit)
-        self.whole = whole
+        self.whole, self._around = whole, around
         self.turns: list[Turn | None] = [None] * len(elements)
         self.left: dict[int, dict[int, tuple[Any, Any]]] = {}  # turn -> where it left the generators
         self.until = len(elements)  # the turn from which on nothing may be used
         self._reach = None if whole else Reach([function, *around, *elements], function.__globals__, bound)
         self._settings = settings()
         self._expected: dict[int, Any] | None = None
+
+    def given(self) -> list[Any]:
+        """What turns are given: the names around the loop, and what it runs over."""
+        return [*self._around, *self.indices]
 
     def can_be_watched(self) -> bool:
         """Whether changes of what the turns can read would be seen."""

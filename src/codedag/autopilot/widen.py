@@ -335,14 +335,14 @@ class Widen:
 
     def gave_up(self, lane: Lane, batch: Batch) -> None:
         """Prepares what a batch that was given up wanted, or counts it as a failure."""
-        if batch.wants and self.cover.wanted and lane.prepared < PREPARED:
+        if batch.wants and not batch.unasked and self.cover.wanted and lane.prepared < PREPARED:
             lane.prepared += 1
             lane.is_ready = False
             self.prepare_later(lane)
             return
         lane.trial.decline(batch.reason)
         lane.failures += not batch.wants
-        if lane.failures >= FAILURES:
+        if lane.failures >= FAILURES or batch.unasked:
             self.decline(lane, batch.reason)
 
     def decline(self, lane: Lane, why: str) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.instrument import sites as site_module
 from codedag.instrument.cache import Cache, Entry
+from codedag.instrument.codes import CodeKey, OwnCodes, codes_by_place, place_of
 from codedag.instrument.compiled import Compiled, definitions
 from codedag.instrument.nearby import functions_near
 from codedag.instrument.places import Places
@@ -34,9 +35,6 @@ try:
     from codedag.instrument import _bind
 except ImportError:  # no C compiler where it was installed
     _bind = None  # type: ignore[assignment]
-
-CodeKey = tuple[str, int, tuple[int, int]]
-
 
 Functions = Mapping[str, list[types.FunctionType]]
 _TOO_DEEP = "its expressions are nested too deeply to rewrite"
@@ -69,6 +67,7 @@ class InstrumentedFile:
         self.table = SiteTable(self.path, Columns(*entry.columns))
         self.sites: list[Any] = self.table.make_sites()
         self.switches: list[Any] = [site_module.native.Switch() for _ in range(entry.loops)]
+        self.own = OwnCodes()
         self.full = self._bound(entry.code)
 
     def _entry(self, compiled: Compiled, cache: Cache | None, plain: Plain | None) -> Entry:
@@ -85,7 +84,7 @@ class InstrumentedFile:
         return entry
 
     def _bound(self, code: types.CodeType) -> types.CodeType:
-        return bind(code, self.sites, self.switches)
+        return self.own.add(bind(code, self.sites, self.switches))
 
     @cached_property
     def plain(self) -> types.CodeType:
@@ -167,33 +166,6 @@ def _rewritten(path: str, source: bytes, compiled: Compiled) -> Entry:
     )  # fmt: skip
 
 
-def codes_by_place(code: types.CodeType) -> dict[CodeKey, types.CodeType | None]:
-    """Nested code objects by where they were defined; None where two share a place and cannot be told apart."""
-    found: dict[CodeKey, types.CodeType | None] = {}
-    waiting = [code]
-    while waiting:
-        for constant in waiting.pop().co_consts:
-            if isinstance(constant, types.CodeType):
-                key = place_of(constant)
-                found[key] = None if key in found and found[key] != constant else constant
-                waiting.append(constant)
-    return found
-
-
-def place_of(code: types.CodeType) -> CodeKey:
-    """Where a code object was defined: qualified name, line and, for those without a name of their own, first column.
-
-    The first column is the leftmost place of any instruction: rewriting keeps places, not the order of instructions.
-    """
-    first = (0, 0)
-    if code.co_name.startswith("<"):
-        places = [
-            (p[0], p[2]) for p in code.co_positions() if p[0] is not None and p[2] is not None and p[2:] != (0, 0)
-        ]
-        first = min(places, default=first)
-    return code.co_qualname, code.co_firstlineno, first
-
-
 @dataclass(slots=True)
 class Swap:
     """One function whose code was replaced, and what it was."""
@@ -258,6 +230,8 @@ class Program:
             too_deep = isinstance(error, RecursionError)
             return self._left(path, source, plain, _TOO_DEEP if too_deep else str(error))
         with self._lock:
+            if path in self.files:  # it is loaded once more: functions of the first time may still be there
+                file.own.take_in(self.files[path].own)
             self.files[path] = file
             self.names.add(path)
             if self.prepare is not None:
@@ -285,6 +259,7 @@ class Program:
             swapped = _swap(path, full, functions)
             before = self._before.setdefault(path, {})
             for swap in swapped:
+                self.files[path].own.add(swap.before)
                 before.setdefault(place_of(swap.before), swap.before)
                 for place, code in codes_by_place(swap.before).items():
                     before.setdefault(place, code)
@@ -367,7 +342,8 @@ class Program:
             live = functions_by_file() if whole else {}
             for path, owners in whole.items():
                 file = self.files[path]
-                _swap(path, _codes_of(file.plain if mode == PASS else file.full, owners), live)
+                code = file.own.add(file.plain) if mode == PASS else file.full
+                _swap(path, _codes_of(code, owners), live, file.own)
 
     def plan(self, path: str, owner: str, variants: dict[int, Any]) -> None:
         """Gives sites of one function their variants (None takes a variant away)."""
@@ -424,17 +400,24 @@ class Program:
         file = self.files[path]
         while True:
             chosen, keep = self._chosen(path, owners)
-            code = file.only(keep) if keep else file.plain  # takes long in a large file: nobody may wait for it
+            code = (
+                file.only(keep) if keep else file.own.add(file.plain)
+            )  # takes long in a large file: nobody may wait for it
             with self._lock:
                 if self._chosen(path, owners) == (chosen, keep):
                     functions = {path: functions_near(path)} if near else None
-                    return _swap(path, _codes_of(code, chosen), functions)
+                    return _swap(path, _codes_of(code, chosen), functions, file.own)
 
     def _chosen(self, path: str, owners: Collection[str] | None) -> tuple[set[str], set[int]]:
         """The functions that get lean code, and the sites that stay in it."""
         with self._lock:
-            chosen = set(self._settled.get(path, ()) if owners is None else owners)
-            return chosen, {index for owner in chosen for index in self._planned.get(path, {}).get(owner, ())}
+            settled, planned = self._settled.get(path, set()), self._planned.get(path, {})
+            chosen = set(settled if owners is None else owners)
+            # functions make those inside of them once more, each time that they run
+            chosen |= {outer for outer in settled if outer and any(each.startswith(f"{outer}.") for each in chosen)}
+            inner = tuple(f"{owner}." for owner in chosen if owner)
+            kept = [indexes for owner, indexes in planned.items() if owner in chosen or owner.startswith(inner)]
+            return chosen, {index for indexes in kept for index in indexes}
 
     def restore(self) -> int:
         """Puts the plain code back everywhere and takes every variant away; the number of functions changed."""
@@ -447,8 +430,8 @@ class Program:
                 for switch in file.switches:
                     switch.on = False
                 if functions.get(path):
-                    plain = codes_by_place(file.plain) | self._before.get(path, {})
-                    changed += len(_swap(path, plain, functions))
+                    plain = codes_by_place(file.own.add(file.plain)) | self._before.get(path, {})
+                    changed += len(_swap(path, plain, functions, file.own))
             self.loads_with_sites = False
             return changed
 
@@ -463,12 +446,16 @@ def _codes_of(code: types.CodeType, owners: Collection[str]) -> dict[CodeKey, ty
     return {key: each for key, each in codes_by_place(code).items() if owner_of(key[0]) in owners}
 
 
-def _swap(path: str, codes: dict[CodeKey, types.CodeType | None], functions: Functions | None = None) -> list[Swap]:
+def _swap(
+    path: str, codes: dict[CodeKey, types.CodeType | None], functions: Functions | None, own: OwnCodes | None = None
+) -> list[Swap]:
+    """Gives functions other code of the same place; with `own`, not to one that the program has given other code."""
     swapped = []
     for function in functions_of(path) if functions is None else functions.get(path, ()):
         before = function.__code__
         code = codes.get(place_of(before))
-        if code is not None and code is not before and _is_same_function(code, before):
+        fits = code is not None and code is not before and _is_same_function(code, before)
+        if code is not None and fits and (own is None or own.hold(before)):
             function.__code__ = code
             swapped.append(Swap(function, before))
     return swapped

@@ -22,12 +22,15 @@ enum { TYPES = 20, ENTRIES = 4, INSIDE = 4 };
 typedef struct {             /* the types of some values, and of what is in those that are short tuples and lists */
     int count;
     signed char sizes[TYPES]; /* how many of the next are in this one; -1: it is no tuple or list */
+    unsigned int versions[TYPES]; /* of classes that can change: a method that is exchanged is another operation */
     PyTypeObject *types[TYPES];
 } Types;
 
 typedef struct {
     PyObject *key;           /* what is called, or the function or type that it is a method of */
-    void *method;            /* of a built-in method: its definition */
+    void *method;            /* of a built-in method: its definition; of another one: its function */
+    PyObject *held, *code;   /* that function, so that no other gets its address, and the code of what is called */
+    unsigned int version;    /* of the class that is called, or whose instance is */
     PyObject *names;         /* of keywords: one tuple per place in the code */
     Types types;
 } Entry;
@@ -49,12 +52,42 @@ static THREAD_LOCAL PyObject *script = NULL; /* such a list of a turn that has r
 static THREAD_LOCAL Py_ssize_t next_line = 0;
 static PyObject *stand_for_method = NULL;  /* the type of methods of values that are not computed yet */
 
+/* What changes with a class and those that it comes from; 1 if it cannot change, 0 if that cannot be told now. */
+static unsigned int version_of(PyTypeObject *t, int assign) {
+    if (!(t->tp_flags & Py_TPFLAGS_HEAPTYPE) || (t->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) return 1;
+#if PY_VERSION_HEX >= 0x030C0000
+    if (assign) PyUnstable_Type_AssignVersionTag(t);
+#else
+    if (assign) {
+        PyObject *any = PyUnicode_InternFromString("__name__");
+        if (!any) { PyErr_Clear(); return 0; }
+        _PyType_Lookup(t, any); /* which gives it a version */
+        Py_DECREF(any);
+    }
+#endif
+#ifdef Py_TPFLAGS_VALID_VERSION_TAG
+    if (!(t->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG)) return 0;
+#endif
+    return t->tp_version_tag == 1 ? 0 : t->tp_version_tag;
+}
+
+/* The version of the class behind a call; functions have their code instead. */
+static unsigned int version_behind(PyObject *f, int assign) {
+    if (PyType_Check(f)) return version_of((PyTypeObject *)f, assign);
+    return PyFunction_Check(f) || PyMethod_Check(f) || PyCFunction_Check(f) ? 1 : version_of(Py_TYPE(f), assign);
+}
+
+static PyObject *code_behind(PyObject *f) { /* borrowed */
+    if (PyMethod_Check(f)) f = PyMethod_GET_FUNCTION(f);
+    return PyFunction_Check(f) ? PyFunction_GET_CODE(f) : NULL;
+}
+
 static void what_is_called(PyObject *f, PyObject **key, void **method) {
     *method = NULL;
     if (PyCFunction_CheckExact(f)) {
         PyObject *self = PyCFunction_GET_SELF(f);
         *method = (void *)((PyCFunctionObject *)f)->m_ml;
-        *key = self && !PyModule_CheckExact(self) ? (PyType_Check(self) ? self : (PyObject *)Py_TYPE(self)) : f;
+        *key = self && !PyModule_CheckExact(self) && !PyCapsule_CheckExact(self) ? (PyType_Check(self) ? self : (PyObject *)Py_TYPE(self)) : f;
     } else if (PyMethod_Check(f)) {
         *method = PyMethod_GET_FUNCTION(f);
         *key = (PyObject *)Py_TYPE(PyMethod_GET_SELF(f));
@@ -72,9 +105,11 @@ static void types_of(PyObject *const *args, Py_ssize_t count, Types *t) { /* a c
         Py_ssize_t size = is_row ? Py_SIZE(args[i]) : -1;
         if (size > INSIDE || t->count + 1 + (size > 0 ? size : 0) > TYPES) { t->count = -1; return; }
         t->types[t->count] = Py_TYPE(args[i]);
+        t->versions[t->count] = version_of(Py_TYPE(args[i]), 0);
         t->sizes[t->count++] = (signed char)size;
         for (Py_ssize_t k = 0; k < size; k++) {
             t->types[t->count] = Py_TYPE(is_list ? PyList_GET_ITEM(args[i], k) : PyTuple_GET_ITEM(args[i], k));
+            t->versions[t->count] = version_of(t->types[t->count], 0);
             t->sizes[t->count++] = -1;
         }
     }
@@ -82,24 +117,37 @@ static void types_of(PyObject *const *args, Py_ssize_t count, Types *t) { /* a c
 
 static int is_alike(const Entry *e, PyObject *key, void *method, const Types *t, PyObject *names) {
     if (e->key != key || e->method != method || e->names != names || e->types.count != t->count) return 0;
-    return !memcmp(e->types.types, t->types, t->count * sizeof t->types[0]) && !memcmp(e->types.sizes, t->sizes, t->count);
+    return !memcmp(e->types.types, t->types, t->count * sizeof t->types[0]) &&
+           !memcmp(e->types.versions, t->versions, t->count * sizeof t->versions[0]) &&
+           !memcmp(e->types.sizes, t->sizes, t->count);
+}
+
+static int is_same_code(const Entry *e, PyObject *f) {
+    return !f || (e->code == code_behind(f) && e->version == version_behind(f, 0));
 }
 
 static void drop(Entry *e) {
     for (int i = 0; i < e->types.count; i++) Py_CLEAR(e->types.types[i]);
-    Py_CLEAR(e->key); Py_CLEAR(e->names);
+    Py_CLEAR(e->key); Py_CLEAR(e->names); Py_CLEAR(e->held); Py_CLEAR(e->code);
     e->types.count = 0;
 }
 
-static void remember(Check *c, PyObject *key, void *method, const Types *t, PyObject *names) {
-    if (t->count < 0) return;
+/* f: what is called, NULL for operators; code: that behind it when it was asked about. */
+static void remember(Check *c, PyObject *f, PyObject *code, PyObject *key, void *method, Types *t, PyObject *names) {
+    unsigned int version = f ? version_behind(f, 1) : 1;
+    if (t->count < 0 || !version || (f && code_behind(f) != code)) return;
+    for (int i = 0; i < t->count; i++)
+        if (!(t->versions[i] = version_of(t->types[i], 1))) return;
     Entry *e = &c->entries[c->next];
     c->next = (c->next + 1) % ENTRIES;
     if (c->used < ENTRIES) c->used++;
     drop(e);
     Py_XINCREF(key); e->key = key; /* operators have none */
     Py_XINCREF(names); e->names = names;
-    e->method = method; e->types = *t;
+    e->held = f && PyMethod_Check(f) ? PyMethod_GET_FUNCTION(f) : NULL;
+    Py_XINCREF(e->held);
+    Py_XINCREF(code); e->code = code;
+    e->method = method; e->types = *t; e->version = version;
     for (int i = 0; i < t->count; i++) Py_INCREF(t->types[i]);
 }
 
@@ -200,13 +248,17 @@ static PyObject *asked_call(Check *c, PyObject *const *args, Py_ssize_t n, PyObj
     Types types;
     types_of(args + call, n - call + (names ? PyTuple_GET_SIZE(names) : 0), &types);
     for (int i = 0; types.count >= 0 && i < c->used; i++)
-        if (is_alike(&c->entries[i], key, method, &types, names)) return forward(c, args, n, names);
-    int code = ask(c, args, n, names);
-    if (code < 0) return NULL;
-    if (code == ALWAYS) remember(c, key, method, &types, names);
-    if (code == INSTEAD && c->instead && call) return run_instead(c, args, n, names);
+        if (is_alike(&c->entries[i], key, method, &types, names) && is_same_code(&c->entries[i], call ? args[0] : NULL))
+            return forward(c, args, n, names);
+    PyObject *code = call ? code_behind(args[0]) : NULL;
+    Py_XINCREF(code);
+    int answer = ask(c, args, n, names);
+    if (answer == ALWAYS) remember(c, call ? args[0] : NULL, code, key, method, &types, names);
+    Py_XDECREF(code);
+    if (answer < 0) return NULL;
+    if (answer == INSTEAD && c->instead && call) return run_instead(c, args, n, names);
     PyObject *result = forward(c, args, n, names);
-    return code == THEN ? tell(c, result) : result;
+    return answer == THEN ? tell(c, result) : result;
 }
 
 /* What stands next in the script, if this is its check: a new reference, or NULL without an error. */

@@ -23,8 +23,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from codedag.instrument.codes import codes_by_place, place_of
 from codedag.instrument.hook import _Loader
-from codedag.instrument.program import Program, codes_by_place, functions_by_file, place_of
+from codedag.instrument.program import Program, functions_by_file
 from codedag.instrument.sites import PASS
 
 Functions = list[types.FunctionType]

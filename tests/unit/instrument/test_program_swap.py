@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from codedag.instrument.program import Program, codes_by_place, functions_of
+from codedag.instrument.codes import codes_by_place
+from codedag.instrument.program import Program, functions_of
 from codedag.instrument.sites import PASS, RECORD, VARIANT
 
 SOURCE = """
