@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from codedag.instrument.program import InstrumentedFile
 from codedag.migrate.trial import Trial
 
+LOOP = "loop"  # what a change of a loop of the program's own is named by
 PLACE = "place"  # the kind of changes that put calls on a unit
 Function = tuple[str, str]  # file and qualified name
 

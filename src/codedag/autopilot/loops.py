@@ -144,7 +144,7 @@ class Loop:
             return None
         if not lane.is_ready and (self.turns >= PATIENT or self.widen.planned(lane.root)):
             self.widen.prepare_later(lane)
-        if not lane.is_ready or not self.widen.is_usual():
+        if not lane.is_ready or not self.widen.is_usual() or self.widen.waits(lane):
             return None
         self.list_sites()
         return lane

@@ -157,8 +157,10 @@ class Overlap:
     def _compared(self, lane: Lane, course: Course, fetcher: Any, batch: EarlyBatch) -> list[Any]:
         batch.take_back()
         self.widen.memory.paused, course.since = True, 0.0
+        started = time.perf_counter()
         data = [fetcher.dataset[index] for index in batch.indices]
         self.widen.memory.paused = False
+        lane.twice += time.perf_counter() - started
         verdict = attempt(same, data, batch.results)
         verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
         course.trial.record(0.0, 0.0, verdict)
@@ -175,6 +177,9 @@ class Overlap:
         course = self._courses.get(id(lane))
         if course is None:
             course = self._courses[id(lane)] = Course(Trial(f"{lane.trial.what}, next batch", patient=True))
+            known = self.widen.in_vain.get(("overlap", *lane.root, lane.site))
+            if known:
+                self._decline(lane, course, known)
         if course.is_over() or not lane.trial.active or lane.due_soon():
             return
         now = time.perf_counter()
@@ -184,8 +189,11 @@ class Overlap:
             return
         course.batches += 1
         course.since = now
-        if course.begins_early():
+        if course.begins_early() and (course.trial.checked >= COMPARED or self._affords(lane)):
             self._begin(lane, course, fetcher)
+
+    def _affords(self, lane: Lane) -> bool:
+        return not self.widen.frugal or lane.affords()
 
     def _begin(self, lane: Lane, course: Course, fetcher: Any) -> None:
         from codedag.autopilot.early import EarlyBatch

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
-from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
+from codedag.autopilot.applied import LOOP, PLACE, Applied, Function, Refused, Watch
 from codedag.autopilot.heap import Heap
 from codedag.autopilot.inside import Inside
 from codedag.autopilot.proving import Proving, WhenProven
@@ -70,6 +70,7 @@ class Pilot:
     observe_only: bool = False
     synchronous: bool = False  # plan and build at once instead of in the background: slower, but repeatable
     plan: Plan | None = None
+    resting: bool = False  # the program runs as written: earlier runs have found nothing
     allow: tuple[Equivalence, ...] = (EXACT,)
     max_overhead: float = MAX_OVERHEAD
     on_tick: Callable[[], None] = lambda: None
@@ -117,12 +118,16 @@ class Pilot:
         self.rows, self.recalled, self.when_proven = Rows(self), Recalled(self), WhenProven(self)
         self.heap, self.scalars = Heap(self.memory.most_nbytes), Scalars(self)
         self.widen = Widen(self.program, self.memory, self.later, self._is_planned, self._widened, self._not_widened)
+        self.widen.frugal = not self.synchronous
 
     # -- the life of a run
 
     def start(self) -> None:
         """Begins to observe (or, with a plan, to apply it) and starts the planning thread."""
         self.started_at = time.perf_counter()
+        if self.resting:
+            self.program.loads_with_sites = False
+            return
         self.team.start()
         if self.plan is not None:
             self.program.prepare = self.replay.from_plan
@@ -486,7 +491,7 @@ class Pilot:
     def _widened(self, function: Function, trial: Trial, variant: str, site: int, kind: str) -> None:
         path, owner = function
         first = site if site >= 0 else self.program.files[path].sites_of(owner)[0].info.index
-        self.applied.append(Applied(kind, path, owner, [first], ["loop" if site >= 0 else owner], trial, variant))
+        self.applied.append(Applied(kind, path, owner, [first], [LOOP if site >= 0 else owner], trial, variant))
 
     def _not_widened(self, what: str, function: Function, reason: str) -> None:
         path, owner = function

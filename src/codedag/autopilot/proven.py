@@ -81,7 +81,7 @@ class Store:
     def _why_not(self, entry: Entry) -> str:
         if entry.program != self.program:
             return "the plan of an earlier run is for another program"
-        if entry.machine != _machine():
+        if entry.machine != machine():
             return "the plan of an earlier run was made on another machine"
         now = versions(entry.versions)
         for name, was in entry.versions.items():
@@ -98,9 +98,7 @@ class Store:
             self.path.unlink(missing_ok=True)
             return
         found = versions({"python": "", "codedag": "", "rewriter": "", **dict.fromkeys(libraries, "")})
-        entry = Entry(
-            program=self.program, machine=_machine(), versions=found, moves=kept, kernels=sorted(set(kernels))
-        )
+        entry = Entry(program=self.program, machine=machine(), versions=found, moves=kept, kernels=sorted(set(kernels)))
         try:
             write_atomically(self.path, msgspec.json.encode(entry))
             self._bound()
@@ -121,5 +119,6 @@ def versions(of: Mapping[str, str]) -> dict[str, str]:
     return {name: version for name, version in found.items() if version is not None}
 
 
-def _machine() -> str:
+def machine() -> str:
+    """What stands for this machine in an entry."""
     return sha256(machine_key().encode()).hexdigest()

@@ -17,12 +17,15 @@ from codedag.migrate.usable import is_there, may_run
 if TYPE_CHECKING:  # with what starts processes: only for what is not known
     from collections.abc import Callable, Collection
 
+    from codedag.autopilot.applied import Function
     from codedag.autopilot.find import FoundCall
     from codedag.autopilot.pilot import Pilot
     from codedag.backends.apart import Prover
     from codedag.instrument.program import InstrumentedFile
 
 ENDED = "the program ended before it was proven"
+LITTLE = "its calls took too little time to have it proven"
+WORTH = 1.0  # seconds that calls must have taken before the other process, which takes as long, is started for them
 LOADING, LOOK = 30.0, 0.02  # seconds for which a library that is being imported is waited for, and between two looks
 
 
@@ -38,8 +41,9 @@ class Proving:
         self._synchronous, self._aside, self._is_beside = synchronous, aside, is_beside
         self._prover: Prover | None = None
         self._ended = False
-        self._waiting: list[tuple[Substitution, Callable[[], None]]] = []
+        self._waiting: list[tuple[Substitution, Callable[[], None], Callable[[], float]]] = []
         self._asked = False  # the first of these
+        self._little: set[str] = set()  # what was never asked for
 
     def __call__(self, substitution: Substitution) -> Verdict:
         """Yes if it is; what is not known is proven where the program does not notice."""
@@ -47,7 +51,10 @@ class Proving:
             return proven_here(substitution)
         prover = self._there()
         with self._aside():
-            return No(ENDED) if self._ended else prover(substitution)
+            return No(self._why_ended(substitution)) if self._ended else prover(substitution)
+
+    def _why_ended(self, substitution: Substitution) -> str:
+        return LITTLE if substitution.name in self._little else ENDED
 
     def permits(self, substitution: Substitution, allow: Collection[Equivalence]) -> Verdict:
         """Yes if it may run in this program and is proven; what the program is just importing is waited for."""
@@ -74,17 +81,22 @@ class Proving:
         """Whether asking takes no time."""
         return self._synchronous or self._there().known(substitution) is not None
 
-    def soon(self, substitution: Substitution, then: Callable[[], None]) -> None:
-        """Has a substitution proven, and does something once that is known; meanwhile other things are planned."""
-        self._waiting.append((substitution, then))
+    def soon(self, substitution: Substitution, then: Callable[[], None], taken: Callable[[], float]) -> None:
+        """Has a substitution proven, and does something once that is known; meanwhile other things are planned.
+
+        `taken` says how many seconds the calls that it is for have taken.
+        """
+        self._waiting.append((substitution, then, taken))
 
     def waits(self) -> bool:
-        """Whether something is to be done once a proof has ended."""
-        return bool(self._waiting) and not self._ended
+        """Whether something is to be done once a proof has ended, or there is one that is worth its time."""
+        return not self._ended and (self._asked or any(taken() >= WORTH for _, _, taken in self._waiting))
 
     def look(self) -> None:
-        """Asks for the next proof, or does what waited for the one that has ended."""
-        substitution, then = self._waiting[0]
+        """Asks for the next proof, that of the longest calls, or does what waited for the one that has ended."""
+        if not self._asked:
+            self._waiting.sort(key=lambda each: -each[2]())
+        substitution, then, _ = self._waiting[0]
         prover = self._there()
         if not self._asked:
             self._asked = not self.is_known(substitution) and prover.begin(substitution)
@@ -98,7 +110,8 @@ class Proving:
 
     def left(self) -> list[Callable[[], None]]:
         """What still waits at the end: it hears that there will be no proof."""
-        return [then for _, then in self._waiting]
+        self._little = {each.name for each, _, _ in self._waiting[self._asked :]}
+        return [then for _, then, _ in self._waiting]
 
     def end(self) -> None:
         """Ends the proof that runs, if any; there will be no more."""
@@ -130,9 +143,20 @@ class WhenProven:
         if now or not pilot.is_beside() or pilot.prove.is_known(call.substitution):
             pilot.apply_call(file, owner, call)
         elif may_run(call.substitution, pilot.allow, lambda _: Yes) or not is_there(call.substitution):
-            pilot.prove.soon(call.substitution, partial(self._apply, file, owner, call))
+            taken = partial(self._taken, (file.path, owner), self._share(file, owner, call.site))
+            pilot.prove.soon(call.substitution, partial(self._apply, file, owner, call), taken)
         else:
             pilot.apply_call(file, owner, call)  # which says why not
+
+    def _share(self, file: InstrumentedFile, owner: str, site: int) -> float:
+        """The share of the time for which a function was observed that one of its calls took."""
+        watch, every = self.pilot.watches[file.path, owner], list(self.pilot.recorder.templates)
+        spent = sum(t.total_ns for t in every if t.site.info.file == file.path and t.site.info.index == site) / 1e9
+        return spent / max((watch.ended or time.perf_counter()) - watch.started, spent, 1e-9)
+
+    def _taken(self, function: Function, share: float) -> float:
+        """The seconds that a call has taken since it was first seen, if it goes on as it did while it was observed."""
+        return share * (time.perf_counter() - self.pilot.watches[function].started)
 
     def _apply(self, file: InstrumentedFile, owner: str, call: FoundCall) -> None:
         """Makes a change in a function that was planned without it; around it results of the call may be kept."""

@@ -18,6 +18,7 @@ from codedag.autopilot.options import Options
 from codedag.autopilot.outcome import Outcome, conclude
 from codedag.autopilot.pilot import Pilot
 from codedag.autopilot.proven import Store
+from codedag.autopilot.vain import Vain
 from codedag.autopilot.workers import Crew
 from codedag.devices.host import this_machine
 from codedag.instrument import launch
@@ -54,11 +55,14 @@ def run(target: Target, keeper: Keeper, options: Options | None = None) -> Finis
     process = getpid()
     pilot = _pilot(target, keeper, options)
     store = None if options.plan is not None or options.observe_only else Store(target, _looser(options))
-    if store is not None and not options.fresh:
+    vain = Vain(store) if store is not None else None
+    if store is not None and vain is not None and not options.fresh:
         _recall(pilot, store)
+        after(_leave_out, pilot, vain, keeper)
     pilot.on_tick = Live(pilot.recorder.gathered, keeper.path / "records")
     around = ExitStack()
-    around.enter_context(importing(pilot.program))
+    if not pilot.resting:
+        around.enter_context(importing(pilot.program))
     pilot.start()
     spans = _before(options.begun, pilot.started_at)
     ending = launch.run(target, lambda path, source: pilot.program.load(path, source, main=True))
@@ -67,7 +71,7 @@ def run(target: Target, keeper: Keeper, options: Options | None = None) -> Finis
         after(pilot.team.end_worker)
         after(around.close)
         return Finished(ending, None, keeper, pilot, forked=True)
-    done = after(_finished, keeper, pilot, store, around, ending, (spans, ended))
+    done = after(_finished, keeper, pilot, vain, around, ending, (spans, ended))
     return Finished(ending, None, keeper, pilot, done.reason) if done.__class__ is Failed else done  # type: ignore[return-value]
 
 
@@ -113,15 +117,15 @@ def _recall(pilot: Pilot, store: Store) -> None:
 
 
 def _finished(
-    keeper: Keeper, pilot: Pilot, store: Store | None, around: ExitStack, ending: Ending, times: tuple[Spans, float]
+    keeper: Keeper, pilot: Pilot, vain: Vain | None, around: ExitStack, ending: Ending, times: tuple[Spans, float]
 ) -> Finished:
     """What is left to do once the program has ended; whatever fails is said, and the rest is done all the same."""
     with uncollected():
-        return _ended(keeper, pilot, store, around, ending, *times)
+        return _ended(keeper, pilot, vain, around, ending, *times)
 
 
 def _ended(
-    keeper: Keeper, pilot: Pilot, store: Store | None, around: ExitStack, ending: Ending, spans: Spans, ended: float
+    keeper: Keeper, pilot: Pilot, vain: Vain | None, around: ExitStack, ending: Ending, spans: Spans, ended: float
 ) -> Finished:
     keeper.left("the import hook could not be taken away", after(around.close))
     outcome = after(_conclude, pilot, spans, ended)
@@ -130,8 +134,9 @@ def _ended(
     keeper.left("the report could not be made", outcome)
     if not isinstance(outcome, Failed):
         _keep(keeper, outcome)
-        if store is not None:
-            keeper.left("what was proven could not be kept", after(_remember, store, pilot, outcome))
+        if vain is not None and not pilot.resting:
+            seconds = ended - pilot.started_at
+            keeper.left("what was proven could not be kept", after(_remember, vain, pilot, outcome, seconds))
     if not keeper.broken and pilot.team.crew.folder is not None:
         after(_drop, pilot.team.crew.folder)
     keeper.left("the timeline could not be made", after(_keep_events, keeper, pilot, ended))
@@ -195,13 +200,32 @@ def keep_page(keeper: Keeper) -> None:
     write_page(RunDirectory(keeper.path), keeper.path / "report.html")
 
 
-def _remember(store: Store, pilot: Pilot, outcome: Outcome) -> None:
+def _leave_out(pilot: Pilot, vain: Vain, keeper: Keeper) -> None:
+    """Leaves out what earlier runs have tried in vain; all of it, if there was nothing else and nobody named a place.
+
+    What is known to be faster stays.
+    """
+    entry = vain.load()
+    if entry is None:
+        return
+    pilot.widen.in_vain = {each.key: f"an earlier run found it {each.reason}" for each in entry.tried}
+    pilot.resting = entry.nothing and not pilot.known and not keeper.asked
+    if pilot.resting:
+        pilot.notes.append(
+            f"an earlier run of {entry.seconds:.1f} s has found nothing to gain, so this one ran as written "
+            "(--fresh: it is observed)"
+        )
+    vain.again(entry)
+
+
+def _remember(vain: Vain, pilot: Pilot, outcome: Outcome, seconds: float) -> None:
     """Keeps what is proven for the next run: also what was known before and found no occasion to fail in this one."""
     tried = {move.key for move in outcome.tried}
     unused = [move for move in pilot.known if move.key not in tried and move.file not in pilot.replay.stale]
     libraries = set(loaded_versions()) - {"python", "codedag", "platform"}
     own = [(kernel.spec.itemsize, kernel.spec.channels) for kernel in pilot.shelf.ready]
-    store.keep([*outcome.proven, *unused], libraries, [*own, *pilot.team.crew.kernels()])
+    vain.store.keep([*outcome.proven, *unused], libraries, [*own, *pilot.team.crew.kernels()])
+    vain.keep(pilot, outcome, seconds, libraries)
 
 
 def _keep(keeper: Keeper, outcome: Outcome) -> None:

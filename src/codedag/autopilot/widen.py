@@ -43,6 +43,7 @@ SMALL_GAIN = 1.15
 HOPELESS = ((2, 0.2), (FIRST, 0.5))
 FAILURES, PREPARED = 3, 25  # batches given up before the move is, and functions prepared on demand
 RETRIES, AGAIN = 2, 40  # how often it is tried again, and after how many batches (4 and 16 times as many)
+FREE, SHARE = 0.3, 0.06  # seconds, and share of the time, that may be spent on doing work twice before there is a gain
 MOST_THREADS = 4
 FETCHER = "torch.utils.data._utils.fetch"
 
@@ -72,11 +73,20 @@ class Lane:
     batches: int = 0
     tried: int = 0
     due_at: int = 0
+    began: float = field(default_factory=time.perf_counter)
+    twice: float = 0.0  # seconds that comparing took
     chance: random.Random = field(default_factory=lambda: random.Random(0))
 
     def due_soon(self) -> bool:
         """Whether the gain is still being found out."""
         return self.trial.checked < FIRST
+
+    def affords(self) -> bool:
+        """Whether one more batch may be fetched twice: a few at once, more as time passes or time is gained."""
+        checked, passed = self.trial.checked, time.perf_counter() - self.began
+        next_one = self.twice / checked if checked else passed / max(self.batches, 1)
+        gained = max(self.trial.seconds * (self.trial.gain() - 1), 0.0) / 2 if checked else 0.0
+        return self.twice + next_one <= max(FREE, SHARE * passed) + gained
 
     def due(self) -> bool:
         """Whether this batch is fetched both ways."""
@@ -104,6 +114,8 @@ class Widen:
         self.loops, self.overlap, self.rest = Loops(self), Overlap(self), Rest()
         self.cover: Any = None
         self.every: list[Lane] = []  # of loaders and of loops
+        self.frugal = True  # whether comparing has to wait until it costs little
+        self.in_vain: dict[tuple[str, str, str, int], str] = {}  # what earlier runs found not to be faster, and why
         self._relaxed = False  # whether no function asks any more
         self._make: Any = None
         self._original: Any = None
@@ -223,6 +235,7 @@ class Widen:
         """Compares and times a batch that was fetched both ways, and takes the move back if that says so."""
         verdict = attempt(same, data, ahead)
         verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
+        lane.twice += seconds
         lane.trial.record(plain / len(data), seconds / len(data), verdict)
         if _is_slow(lane.trial):  # a batch is a long time: noise is not waited for
             lane.trial.stop(f"not faster here: {lane.trial.gain():.2f}x over {lane.trial.checked} interleaved batches")
@@ -250,7 +263,13 @@ class Widen:
         if not lane.is_ready:
             self.prepare_later(lane)
             return None
-        return lane if self.is_usual() else None
+        return lane if self.is_usual() and not self.waits(lane) else None
+
+    def waits(self, lane: Lane) -> bool:
+        """Whether a lane has to be compared next, which costs more than it may while no gain is seen."""
+        checked = lane.trial.checked
+        shown = checked >= UNSURE or (checked > 0 and lane.trial.gain() >= SMALL_GAIN)
+        return self.frugal and not shown and not lane.affords()
 
     def is_here(self) -> bool:
         """Whether this is the program's own thread, in the process that it began in."""
@@ -300,6 +319,10 @@ class Widen:
         """Has a lane prepared in the background, once its functions are not observed any more."""
         wanted = lane.needs | (self.cover.wanted if self.cover is not None else set())
         if not lane.waiting and lane.batches > SEEN and all(map(self.planned, wanted)):
+            known = self.in_vain.get(("widen", *lane.root, lane.site))
+            if known:
+                self.decline(lane, known)
+                return
             lane.waiting = True
             self.later(partial(self._prepare, lane))
 

@@ -21,6 +21,7 @@ KINDS = {
     "code": "rewritten code of programs",
     "kernels": "compiled and proven kernels",
     "plans": "plans that earlier runs have proven",
+    "vain": "what short programs tried in vain, which their next runs leave out",
     "proofs": "proofs that substitutes are exact on this machine",
     "costs": "measured costs of operations",
     "samples": "sampled inputs of operations",

@@ -10,7 +10,8 @@ import types
 import pytest
 
 from codedag.autopilot import proving as proving_module
-from codedag.autopilot.proving import ENDED, Proving, WhenProven
+from codedag.autopilot.applied import Watch
+from codedag.autopilot.proving import ENDED, LITTLE, Proving, WhenProven
 from codedag.backends import apart
 from codedag.backends.registry import EXACT, find
 from codedag.ir.verdict import No, Yes
@@ -67,7 +68,7 @@ def proving():
 def test_what_waits_is_done_in_order_once_the_answers_are_there(proving):
     one, other, done = Substitution("one"), Substitution("other"), []
     for each in (one, other):
-        proving.soon(each, lambda each=each: done.append((each.name, proving(each))))
+        proving.soon(each, lambda each=each: done.append((each.name, proving(each))), lambda: 9.0)
     proving.look()
     proving.look()
     assert (proving._prover.asked, done) == (["one"], [])
@@ -84,9 +85,24 @@ def test_what_waits_is_done_in_order_once_the_answers_are_there(proving):
     assert proving._prover.rested == 1
 
 
+def test_no_proof_begins_before_its_calls_took_long_and_the_longest_come_first(proving):
+    seconds, done = {"short": 0.1, "long": 0.5}, []
+    for each in map(Substitution, seconds):
+        proving.soon(each, lambda each=each: done.append(proving(each)), lambda each=each: seconds[each.name])
+    assert not proving.waits()
+    seconds.update(short=2.0, long=4.0)
+    assert proving.waits()
+    proving.look()
+    assert proving._prover.asked == ["long"]
+    proving.end()
+    for then in proving.left():
+        then()
+    assert done == [No(ENDED), No(LITTLE)]
+
+
 def test_what_waits_at_the_end_hears_that_there_will_be_no_proof(proving):
     one, done = Substitution("one"), []
-    proving.soon(one, lambda: done.append(proving(one)))
+    proving.soon(one, lambda: done.append(proving(one)), lambda: 9.0)
     proving.look()
     proving.end()
     assert not proving.waits()
@@ -97,7 +113,7 @@ def test_what_waits_at_the_end_hears_that_there_will_be_no_proof(proving):
 
 def test_a_process_that_was_forked_asks_again(proving):
     one, done = Substitution("one"), []
-    proving.soon(one, lambda: done.append(proving(one)))
+    proving.soon(one, lambda: done.append(proving(one)), lambda: 9.0)
     proving.look()
     proving.forget()
     proving.look()
@@ -128,7 +144,8 @@ class Pilot:
 
     def __init__(self, prove):
         self.prove, self.allow, self.applied, self.installed, self.wrapped = prove, (EXACT,), [], [], []
-        self.recalled, self.program = self, self
+        self.recalled, self.program, self.recorder = self, self, self
+        self.watches, self.templates = {("x.py", "f"): Watch(0.0, 1e-9)}, []
 
     def is_beside(self):
         return True

@@ -1,0 +1,150 @@
+"""What a short program tried in vain is remembered for its next few runs, which do not try it again.
+
+Observing, planning and checking cost about the same however short a program is.  Where a run found nothing that is
+faster, the next ones of the same sources, arguments, versions and machine run as written; where only items in threads
+or the next batch were no gain, only these are left out.  After a few runs everything is tried again, since data and
+machine may have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from codedag.autopilot.applied import LOOP
+from codedag.autopilot.proven import Store, machine, versions
+from codedag.ir.errors import CannotWrite
+from codedag.ir.fields import Natural
+from codedag.ir.files import write_atomically
+from codedag.ir.sha256 import sha256
+
+if TYPE_CHECKING:
+    from codedag.autopilot.outcome import Outcome
+    from codedag.autopilot.pilot import Pilot
+
+LEAST, MOST = 1.0, 12.0  # seconds of a program: a shorter one shows nothing, a longer one can pay for trying again
+RUNS = 4  # for which it is remembered
+MOST_ENTRIES = 200
+KINDS = ("widen", "overlap")  # that run work twice to find out whether they are faster
+_NOT_FASTER = "not faster here"
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """A change that was tried and was not faster."""
+
+    kind: str
+    file: str
+    function: str
+    site: int
+    reason: str
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        """What it is found by."""
+        return self.kind, self.file, self.function, self.site
+
+
+class Entry(msgspec.Struct, kw_only=True, frozen=True):
+    """What one program tried in vain."""
+
+    format: Literal["codedag/vain"] = "codedag/vain"
+    version: Literal[1] = 1
+    program: str
+    arguments: list[str]
+    machine: str
+    versions: dict[str, str]
+    sources: dict[str, str]  # SHA-256 by file
+    seconds: float
+    left: Natural  # runs for which it is remembered
+    nothing: bool = False  # nothing at all was faster
+    tried: list[Tried] = []
+
+
+@dataclass(slots=True)
+class Vain:
+    """The entry of one program in the cache; a folder that cannot be used costs only time."""
+
+    store: Store
+
+    @property
+    def path(self) -> Path:
+        """The file of the entry."""
+        facts = "\0".join([self.store.path.stem, *self.store.target.args])
+        name = sha256(facts.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return self.store.path.parent.parent / "vain" / f"{name}.json"
+
+    def load(self) -> Entry | None:
+        """What earlier runs tried in vain, if all that it depends on is as it was."""
+        try:
+            entry = msgspec.json.decode(self.path.read_bytes(), type=Entry)
+        except (OSError, msgspec.MsgspecError):
+            return None
+        return entry if entry.left and self._holds(entry) else None
+
+    def _holds(self, entry: Entry) -> bool:
+        same = entry.program == self.store.program and entry.arguments == list(self.store.target.args)
+        if not same or entry.machine != machine() or versions(entry.versions) != entry.versions:
+            return False
+        return all(_hash_of(file) == known for file, known in entry.sources.items())
+
+    def again(self, entry: Entry) -> None:
+        """Counts a run that began with what an entry says."""
+        self._write(msgspec.structs.replace(entry, left=entry.left - 1))
+
+    def keep(self, pilot: Pilot, outcome: Outcome, seconds: float, libraries: Collection[str]) -> None:
+        """Replaces the entry by what this run has tried in vain, if it has tried all there is."""
+        if pilot.widen.in_vain:
+            return
+        tried = [] if is_open(pilot) else in_vain(pilot)
+        nothing = not is_open(pilot) and not outcome.proven and not pilot.heap.notes()
+        if not LEAST <= seconds <= MOST or not (nothing or tried):
+            self.path.unlink(missing_ok=True)
+            return
+        names = dict.fromkeys(["python", "codedag", "rewriter", *libraries], "")
+        sources = {path: file.sha256 for path, file in pilot.program.files.items()}
+        self._write(
+            Entry(
+                program=self.store.program, arguments=list(self.store.target.args), machine=machine(),
+                versions=versions(names), sources=sources, seconds=seconds, left=RUNS, nothing=nothing, tried=tried,
+            )
+        )  # fmt: skip
+
+    def _write(self, entry: Entry) -> None:
+        try:
+            write_atomically(self.path, msgspec.json.encode(entry))
+            found = sorted(self.path.parent.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+            for path in found[:-MOST_ENTRIES]:
+                path.unlink(missing_ok=True)
+        except (CannotWrite, OSError):
+            return  # the next run tries again
+
+
+def is_open(pilot: Pilot) -> bool:
+    """Whether something was still being found out when the program ended."""
+    from codedag.backends.apart import ENDED
+
+    undecided = [a for a in pilot.applied if a.trial.active and not (a.trial.checked and a.trial.pairs)]
+    return bool(undecided or pilot.unplanned) or any(refused.reason == ENDED for refused in pilot.refused)
+
+
+def in_vain(pilot: Pilot) -> list[Tried]:
+    """The changes that work was done twice for, and that were not faster."""
+    found: dict[tuple[str, str, str, int], Tried] = {}
+    for a in pilot.applied:
+        site = a.sites[0] if a.names == [LOOP] else -1  # as lanes have it
+        tried = Tried(a.kind, a.path, a.owner, site, a.trial.reason)
+        found.pop(tried.key, None)  # it may have been tried more than once: the last time counts
+        if a.kind in KINDS and not a.trial.active and a.trial.reason.startswith(_NOT_FASTER):
+            found[tried.key] = tried
+    return list(found.values())
+
+
+def _hash_of(file: str) -> str:
+    try:
+        return sha256(Path(file).read_bytes()).hexdigest()
+    except OSError:
+        return ""
