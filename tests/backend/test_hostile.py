@@ -67,6 +67,14 @@ def test_where_numpy_tells_of_underflow_the_original_runs():
     assert reason("numpy.mean", grey) == ""
 
 
+def test_a_power_that_makes_double_precision_is_declined():
+    pytest.importorskip("librosa")
+    made = SUBSTITUTIONS["librosa.feature.melspectrogram -> scipy.fft"]
+    sound = np.random.default_rng(0).normal(0, 1, 6000).astype(np.float32)
+    assert made.accepts((), {"y": sound, "n_mels": 40, "power": 2.0})
+    assert not made.accepts((), {"y": sound, "n_mels": 40, "power": np.float64(2.0)})
+
+
 def test_factors_whose_product_overflows_are_declined():
     pytest.importorskip("albucore")
     grey, mean, factor = np.zeros((70, 64, 3), np.uint8), np.ones(3, np.float32), np.full(3, -3.4e38, np.float32)

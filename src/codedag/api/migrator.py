@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import Any
@@ -31,6 +32,8 @@ class PipelineMigrator:
         named = [allow] if allow is None or isinstance(allow, str | Equivalence) else allow
         classes = [equivalence(one) for one in named]
         self._migrator = Migrator(wishes, mode, classes, demote)
+        self._blocks = 0  # `with` blocks of this migrator that were entered and not left, in any thread
+        self._entering = threading.Lock()
 
     @classmethod
     def from_plan(cls, plan: AnyPlan, default_device: str | None = None, **options: Any) -> PipelineMigrator:
@@ -96,13 +99,18 @@ class PipelineMigrator:
         return (*self._migrator.wishes.notes, *self._migrator.missing)
 
     def __enter__(self) -> PipelineMigrator:
-        self.apply()
+        with self._entering:
+            self.apply()
+            self._blocks += 1
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.restore()
+        with self._entering:
+            self._blocks -= 1
+            if not self._blocks:  # an inner block leaves the outer one as it is
+                self.restore()
 
 
 def apply(plan: AnyPlan, **options: Any) -> PipelineMigrator:

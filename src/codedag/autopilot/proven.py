@@ -16,7 +16,6 @@ from typing import Literal
 import msgspec
 
 from codedag._version import __version__
-from codedag.autopilot.replay import KINDS
 from codedag.autopilot.shares import Proven
 from codedag.instrument.cache import rewriter_version
 from codedag.instrument.launch import Target
@@ -25,6 +24,7 @@ from codedag.ir.fields import Natural
 from codedag.ir.files import write_atomically
 from codedag.ir.installed import version_of
 from codedag.ir.places import cache_dir
+from codedag.ir.plan import MOVES
 from codedag.ir.sha256 import sha256
 from codedag.tune.machine_key import machine_key
 
@@ -93,7 +93,7 @@ class Store:
 
     def keep(self, moves: Iterable[Proven], libraries: Iterable[str], kernels: Iterable[tuple[int, int]]) -> None:
         """Replaces the entry by what is proven now; nothing proven takes it away."""
-        kept = [move for move in moves if move.kind in KINDS]
+        kept = [move for move in moves if move.kind in MOVES]
         if not kept:
             self.path.unlink(missing_ok=True)
             return

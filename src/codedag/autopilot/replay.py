@@ -24,8 +24,6 @@ from codedag.trace.recorder import shown_path
 if TYPE_CHECKING:
     from codedag.autopilot.pilot import Pilot
 
-#: The kinds of changes that can be made again from their place in the source alone.
-KINDS = ("fuse", "substitute", "remember", "recall", "widen", "overlap", "inside")
 _ANOTHER_VERSION = "the plan was made for another version of this file"
 
 

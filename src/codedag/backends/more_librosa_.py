@@ -70,8 +70,8 @@ def _(call: Any) -> Verdict:
     verdict = melspectrogram.accepts((), {name: getattr(call, name) for name in _NAMES})
     if not verdict:
         return verdict
-    if call.y.dtype != np.float32 or call.dtype is not np.float32:
-        return No("not single precision")
+    if call.y.dtype != np.float32 or call.dtype is not np.float32 or type(call.power) not in (int, float):
+        return No("not single precision")  # nor is what a number of numpy's own makes of it
     loudest = max(float(call.y.max()), -float(call.y.min()))
     return verdict if 1e-6 < loudest < 1e6 else No("silent, or very loud")
 

@@ -9,6 +9,9 @@ from msgspec import UNSET, UnsetType
 
 from codedag.ir.fields import Joules, Line, Natural, NBytes, OpId, Seconds
 
+#: The kinds of changes that can be made again from their place in the source alone.
+MOVES = ("fuse", "substitute", "remember", "recall", "widen", "overlap", "inside")
+
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """A source file the plan was made for; another hash means that the plan is stale there."""

@@ -14,6 +14,7 @@ import msgspec
 
 from codedag.ir import Plan, RunDirectory, load
 from codedag.ir.errors import CodedagError
+from codedag.ir.plan import MOVES
 from codedag.ir.reject import NOT_OURS, Unreadable, decode, reading
 
 ORIGINAL = "original"
@@ -96,7 +97,9 @@ def _of_plan(plan: Plan) -> Wishes:
             wanted.update({key: Wish(*key, move.variant) for key in keys})
             continue
         if move.kind != "substitute" or not move.chain:
-            notes.append(f"{move.kind} {move.file}:{move.line}: only `codedag run --plan` can do this")
+            known = "only `codedag run --plan` can do this"
+            said = known if move.kind in MOVES else "this CodeDAG knows no such change, and leaves it out"
+            notes.append(f"{move.kind} {move.file}:{move.line}: {said}")
             for op in move.ops:
                 wanted.pop((place[op].name, place[op].context), None) if op in place else None
             continue

@@ -711,3 +711,39 @@ def test_calls_from_elsewhere_are_told_by_their_code_alone(toys):
         assert [code.co_qualname for code in guarded._outside.values()] == ["elsewhere.<locals>.<genexpr>"]
         assert migrator.get_stats()[DOUBLE]["declined"] == {"the plan does not name this place": 3}
         assert migrator.get_stats()[DOUBLE]["checked"] == 3
+
+
+def test_a_kind_of_change_that_nobody_knows_is_said(toys):
+    made = a_plan(DOUBLE)
+    made.moves[:] = [Move(kind="explode", ops=[1], file="a.py", line=4)]
+    assert wishes_of(made).notes == ("explode a.py:4: this CodeDAG knows no such change, and leaves it out",)
+
+
+def test_leaving_an_inner_block_of_the_same_migrator_leaves_the_outer_one_in_force(toys):
+    toys.register()
+    original = toys.double
+    migrator = codedag.PipelineMigrator.from_plan(plan())
+    with migrator:
+        with migrator:
+            assert stands.is_stand(toys.double)
+        assert stands.is_stand(toys.double)
+        assert migrator.is_applied()
+    assert toys.double is original
+    with migrator, pytest.raises(ValueError, match="x"), migrator:
+        raise ValueError("x")
+    assert not migrator.is_applied()
+    assert toys.double is original
+
+
+def test_restoring_inside_of_blocks_is_final(toys):
+    toys.register()
+    original = toys.double
+    migrator = codedag.PipelineMigrator.from_plan(plan())
+    with migrator:
+        with migrator:
+            migrator.restore()
+            assert toys.double is original
+        assert not migrator.is_applied()
+    with migrator:
+        assert stands.is_stand(toys.double)
+    assert toys.double is original
