@@ -75,6 +75,14 @@ def test_a_power_that_makes_double_precision_is_declined():
     assert not made.accepts((), {"y": sound, "n_mels": 40, "power": np.float64(2.0)})
 
 
+@pytest.mark.parametrize("name", ["numpy.sum", "numpy.mean"])
+def test_an_axis_that_is_a_truth_is_declined(name):
+    grey = np.zeros((200, 100, 3), np.uint8)
+    assert reason(name, grey, axis=(0, 1)) == ""
+    assert reason(name, grey, axis=(0, True)) != ""
+    assert reason(name, grey, axis=(False, 1)) != ""
+
+
 def test_factors_whose_product_overflows_are_declined():
     pytest.importorskip("albucore")
     grey, mean, factor = np.zeros((70, 64, 3), np.uint8), np.ones(3, np.float32), np.full(3, -3.4e38, np.float32)

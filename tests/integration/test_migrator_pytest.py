@@ -55,6 +55,13 @@ def test_a_suite_under_a_plan(tmp_path, mode):
     assert "os.system: no calls (no substitution of this function is registered)" in done.stdout
 
 
+def test_a_suite_of_which_nothing_was_compared_says_so(tmp_path):
+    (tmp_path / "plan.json").write_text(json.dumps({"context_device_map": {MEDIAN: "cuda:0"}}))
+    done = run(tmp_path, "--codedag-plan", "plan.json")
+    assert "codedag: no result was compared" in done.stdout
+    assert "IDENTICAL" not in done.stdout
+
+
 @pytest.mark.long
 def test_without_a_plan_nothing_is_said(tmp_path):
     done = run(tmp_path)

@@ -173,7 +173,8 @@ def test_processes_that_the_program_forks_itself_are_counted(plain, codedag, tmp
     assert (got.returncode, got.stdout) == (0, expected.stdout)
     report = load(tmp_path / "run").report
     assert report.workers == 3
-    assert report.changes[0].checked >= 3 * 6
+    (chain,) = [change for change in report.changes if change.kind == "fuse"]  # the loop may have run in threads too
+    assert chain.checked >= 3 * 6
     assert got.stderr.count("run directory") == 1
 
 

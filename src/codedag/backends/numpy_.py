@@ -95,7 +95,7 @@ def _bytes_or_mask(value: Any) -> str:
 def _axes(call: Any) -> str:
     if call.axis is None:
         return ""
-    if call.axis != (0, 1) or type(call.axis) is not tuple or type(call.axis[0]) is not int:
+    if call.axis != (0, 1) or type(call.axis) is not tuple or not all(type(one) is int for one in call.axis):
         return "axes other than rows and columns"
     if call.a.ndim != 3 or not 1 <= call.a.shape[2] <= 4 or call.a.dtype.kind == "b":
         return "not an image with 1 to 4 channels"

@@ -54,7 +54,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if migrator is None:
         return
     verdict = migrator.verdict()
-    terminalreporter.section(f"codedag: {verdict['verdict']}, {verdict['checked']} results compared")
+    compared = f"{verdict['verdict']}, {verdict['checked']} results compared"
+    terminalreporter.section(f"codedag: {compared if verdict['checked'] else 'no result was compared'}")
+    for note in migrator.notes:
+        terminalreporter.line(note)
     for name, stats in migrator.get_stats().items():
         terminalreporter.line(_line(name, stats))
 
