@@ -83,6 +83,12 @@ def test_an_axis_that_is_a_truth_is_declined(name):
     assert reason(name, grey, axis=(False, 1)) != ""
 
 
+def test_options_that_numpy_asks_for_their_truth_are_declined():
+    numbers = np.zeros(5000, np.uint8)
+    assert "not a bool" in reason("numpy.unique", numbers, equal_nan=np.array([1, 2]))
+    assert reason("numpy.unique", numbers, equal_nan=False) == ""
+
+
 def test_factors_whose_product_overflows_are_declined():
     pytest.importorskip("albucore")
     grey, mean, factor = np.zeros((70, 64, 3), np.uint8), np.ones(3, np.float32), np.full(3, -3.4e38, np.float32)

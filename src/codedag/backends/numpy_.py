@@ -165,7 +165,8 @@ def _unique_options(call: Any) -> str:
         return "indices are asked for"
     if call.axis is not None or call.sorted is not True:
         return "an axis, or another order"
-    return "" if type(call.return_counts) is bool else "return_counts is not a bool"
+    plain = type(call.return_counts) is bool and type(call.equal_nan) is bool
+    return "" if plain else "return_counts or equal_nan is not a bool"
 
 
 @unique.calls
