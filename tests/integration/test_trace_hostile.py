@@ -297,6 +297,16 @@ def test_code_that_was_not_looked_into_is_named(codedag, tmp_path, how):
         assert any(f"`{' '.join(args[how])}`" in line and "--drill PACKAGE" in line for line in ours)
 
 
+@pytest.mark.parametrize("source", [b"def f(:\n", b"x = '\xff'\n", b"x = 1\0\n"], ids=["syntax", "bytes", "null"])
+def test_a_script_that_python_cannot_compile_is_said_to_be_one(codedag, tmp_path, source):
+    (tmp_path / "s.py").write_bytes(source)
+    done = codedag("trace", "-o", tmp_path / "run", "s.py")
+    assert done.returncode == 1
+    assert "SyntaxError" in done.stderr
+    assert "codedag: s.py was not looked into: Python could not compile it" in done.stderr
+    assert "--drill" not in done.stderr
+
+
 def test_code_that_was_looked_into_is_not_called_passed_over(codedag, tmp_path):
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").write_text("from package.part import f\n")

@@ -184,9 +184,8 @@ class Graph:
         """The row of this op in the columns; raises BadGraph if there is none."""
         row = self.index.row(id_)
         if row == NOWHERE:
-            raise BadGraph(
-                f"there is no op {id_} in this graph", hint="`codedag view RUN` lists the ops and their ids."
-            )
+            hint = "Ids are those of graph.json; name@file:line, as `codedag view RUN` shows them, is understood too."
+            raise BadGraph(f"there is no op {id_} in this graph", hint=hint)
         return row
 
     def op(self, id_: int) -> Op:

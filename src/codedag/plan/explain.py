@@ -11,7 +11,7 @@ import msgspec
 from codedag.ir import BadGraph, CannotPlan, CostRow, CostTable, Graph, Machine, Plan, Transfer
 from codedag.plan.problem import NEVER, Problem
 
-HINT = "`codedag view RUN` lists the ops and their ids; OP is an id or name@file:line."
+HINT = "OP is name@file:line, as `codedag view RUN` shows them, or an id of graph.json."
 
 
 @dataclass(frozen=True, slots=True)

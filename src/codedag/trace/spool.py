@@ -102,7 +102,7 @@ class Spool:
         except (OSError, CannotWrite) as error:  # a full disk: what is there stays, nothing more is tried
             for part in (*written, path):
                 part.unlink(missing_ok=True)
-            self.failure, self.stopped = f"samples are not kept any more: {error}", True
+            self.failure, self.stopped = f"samples are not kept any more: {_why(error, self.folder)}", True
 
     def _packed(
         self, path: Path, args: tuple[Any, ...] | str, keywords: dict[str, Any], written: list[Path]
@@ -129,6 +129,13 @@ class Spool:
         self._nbytes += nbytes
         if self._nbytes > self.most_nbytes:
             raise NotPlain(f"the samples of a run may take {self.most_nbytes >> 20} MB, which are full")
+
+
+def _why(error: OSError | CannotWrite, folder: Path) -> str:
+    """What stopped the writing, in one line; on a full disk numpy says how many values it "requested" and "written"."""
+    if isinstance(error, CannotWrite):
+        return error.message
+    return f"cannot write to {folder}: {error.strerror or f'is the disk full? ({error})'}"
 
 
 def key_of(*, name: str, file: str, line: int, col: int, in_sig: str) -> str:

@@ -19,7 +19,9 @@ def not_looked_into(program: Program, target: Target, home: str) -> list[str]:
     said = [f"{shown_path(path)} was not looked into: {why}" for path, why in list(plain.items())[:MOST_PLAIN]]
     if len(plain) > MOST_PLAIN:
         said.append(f"{len(plain) - MOST_PLAIN} more files were not looked into")
-    if not program.files:
+    if not program.files and not target.by_runpy and target.path not in program.left_plain:
+        said.append(f"{target.name} was not looked into: Python could not compile it, so nothing of it ran")
+    elif not program.files:
         what = " ".join(["-m", target.name, *target.args] if target.module else [target.name, *target.args])
         roots = ", ".join(program.where.roots)
         said.append(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from codedag.cli.compare import _counted
 from codedag.experiment import child, equality
 from codedag.experiment.child import Ended, ProgramFailed
 from codedag.experiment.comparison import Comparison, Subject
@@ -98,6 +99,15 @@ def test_a_line_that_was_cut_short_is_left_out():
 def test_exit_codes():
     assert equality.exit_codes([0, 0], [0, 0]).equal is True
     assert equality.exit_codes([0, 0], [0, 1]).equal is False
+
+
+def test_the_exit_code_is_one_thing_however_many_runs_there_were():
+    assert _counted(*_told(equality.exit_codes([0, 0], [0] * 7))) == " (0)"
+    assert _counted(*_told(equality.exit_codes([0, 0], [0, 3]))) == " (3 against 0)"
+
+
+def _told(same: Same) -> tuple[int, str]:
+    return same.compared, same.detail
 
 
 def test_the_ratio_is_the_middle_of_the_rounds():

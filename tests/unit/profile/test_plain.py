@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from codedag.backends.same import same
+from codedag.ir import CannotWrite
 from codedag.profile.sample import Samples, read
 from codedag.trace import spool as spool_module
 from codedag.trace.plain import NotPlain, Packer, unpack
@@ -138,6 +139,25 @@ def test_a_full_disk_leaves_no_half_sample(spool: Spool, keep, numbers, monkeypa
         keep("numpy.sort", numbers)
     assert "No space left" in spool.failure
     assert [path.name for path in spool.folder.iterdir()] == ["samples.json"]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError("30000 requested and 20352 written"), "is the disk full? (30000 requested and 20352 written)"),
+        (OSError(28, "No space left on device"), "cannot write to {folder}: No space left on device"),
+        (CannotWrite("cannot write here: No space left on device", hint="Choose"), "more: cannot write here: No sp"),
+    ],
+)
+def test_why_samples_are_not_kept_is_one_line_with_the_place(spool: Spool, keep, numbers, monkeypatch, error, words):
+    def full(array, path):
+        raise error
+
+    monkeypatch.setattr(spool_module, "saved", full)
+    with pytest.raises(AssertionError, match="not kept any more"):
+        keep("numpy.sort", numbers)
+    assert words.format(folder=spool.folder) in spool.failure
+    assert "\n" not in spool.failure
 
 
 def test_samples_past_their_time_are_removed(spool: Spool):
