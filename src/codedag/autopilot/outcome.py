@@ -208,15 +208,15 @@ def _engines(pilot: Pilot) -> list[str]:
 def _change(pilot: Pilot, applied: Applied) -> Change:
     low, high = _gain_interval(applied)
     unchecked = max(applied.trial.calls - applied.trial.checked + applied.trial.in_part, 1)
-    middle = sorted(applied.trial.pairs)[len(applied.trial.pairs) // 2]
+    original, variant = applied.trial.middle()
     what = " > ".join(name.rpartition(".")[2] for name in applied.names)
     how = f"one table kernel ({', '.join(_engines(pilot)) or 'none'})" if applied.kind == "fuse" else applied.variant
     if applied.kind == "inside":
         what = f"{applied.names[0]} inside the call"
     return Change(
         what=f"{what} -> {how}", where=_where(pilot, applied), kind=applied.kind, variant=applied.variant,
-        equivalence=applied.equivalence, reason=f"{applied.trial.gain():.1f}x on the same calls",
-        seconds=middle[1] * unchecked, baseline_seconds=middle[0] * unchecked, gain_low=low, gain_high=high,
+        equivalence=applied.equivalence, reason=applied.trial.told(),
+        seconds=variant * unchecked, baseline_seconds=original * unchecked, gain_low=low, gain_high=high,
         calls=applied.trial.calls, checked=applied.trial.checked,
     )  # fmt: skip
 
@@ -251,7 +251,12 @@ def _declined(pilot: Pilot, every: list[Result], graph: Graph, seconds: float) -
 def is_named(op: Op, refused: list[Declined]) -> bool:
     """Whether a refusal says already why this operation is as it was: there is a variant then, which was not used."""
     at = f"{op.file}:{op.line}"
-    return any(each.where == at and each.what.partition(" ")[0] == op.name for each in refused)
+    return any(each.where == at and _is_same_function(each.what.partition(" ")[0], op.name) for each in refused)
+
+
+def _is_same_function(one: str, other: str) -> bool:
+    """Whether these name the same function of a library, as such or as a method: numpy.sum and numpy.ndarray.sum."""
+    return (one.partition(".")[0], one.rpartition(".")[2]) == (other.partition(".")[0], other.rpartition(".")[2])
 
 
 def _judged(pilot: Pilot, applied: Applied, reason: str) -> Declined:

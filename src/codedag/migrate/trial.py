@@ -190,6 +190,17 @@ class Trial:
         ratios = [a / b for a, b in (self.pairs[1:] or self.pairs) if b > 0]
         return median(ratios) if ratios else 0.0
 
+    def middle(self) -> tuple[float, float]:
+        """What a call takes as the original and as the variant: the median of each, which no single outlier moves."""
+        pairs = self.pairs[1:] or self.pairs or [(0.0, 0.0)]
+        return median(a for a, _ in pairs), median(b for _, b in pairs)
+
+    def told(self) -> str:
+        """The gain in words; the call that pays for warming up says nothing of it."""
+        if len(self.pairs) == 1:
+            return "only its first call was timed, which pays for warming up"
+        return f"{self.gain():.1f}x on the same calls"
+
     def saved(self, calls: float) -> tuple[float, float, float]:
         """Seconds that were saved in so many unchecked calls: the likeliest, and bounds that leave out one in twenty.
 

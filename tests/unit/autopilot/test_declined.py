@@ -7,9 +7,9 @@ from codedag.ir import Op
 from codedag.ir.report import Declined
 
 
-def _op(line: int) -> Op:
+def _op(line: int, name: str = "scipy.ndimage.median_filter") -> Op:
     return Op(
-        id=0, name="scipy.ndimage.median_filter", kind="call", file="a.py", line=line, context="", count=1,
+        id=0, name=name, kind="call", file="a.py", line=line, context="", count=1,
         self_seconds=1.0, total_seconds=1.0, out_nbytes=0,
     )  # fmt: skip
 
@@ -22,3 +22,11 @@ def test_a_refused_variant_is_the_reason():
     assert is_named(_op(10), refused)
     assert not is_named(_op(11), refused)
     assert not is_named(_op(12), refused)
+
+
+def test_a_method_and_the_function_of_its_library_are_the_same():
+    """The variants of `x.sum()` are those of numpy.sum: it was said to have one that came too late, and none."""
+    refused = [Declined(what="numpy.sum -> codedag", where="a.py:10", reason="the program ended before it was proven")]
+    assert is_named(_op(10, "numpy.ndarray.sum"), refused)
+    assert not is_named(_op(10, "torch.Tensor.sum"), refused)
+    assert not is_named(_op(10, "numpy.ndarray.mean"), refused)

@@ -170,3 +170,15 @@ def test_a_difference_counts_also_where_the_time_does_not():
     trial = Trial("x")
     trial.record(1.0, 2.0, No("other bits"), excused=True)
     assert not trial.active
+
+
+def test_one_outlier_is_no_figure_of_a_call():
+    """Sorted by the original's time the middle pair may be the one call that the machine held up."""
+    trial = Trial("x", pairs=[(9.0, 9.0), (1.0, 0.1), (2.0, 20.0), (3.0, 0.2)])
+    assert trial.middle() == (2.0, 0.2)
+    assert Trial("x").middle() == (0.0, 0.0)
+
+
+def test_the_call_that_warms_up_is_no_gain():
+    assert Trial("x", pairs=[(1.0, 10.0)]).told() == "only its first call was timed, which pays for warming up"
+    assert Trial("x", pairs=[(1.0, 10.0), (4.0, 2.0)]).told() == "2.0x on the same calls"
