@@ -242,6 +242,31 @@ def test_what_was_changed_later_has_no_ring(browser, two_units):
     assert browser.run("document.querySelectorAll('.b.declined').length") == 1  # cv2.imread, in line 10
 
 
+def test_a_long_folder_hides_no_line(browser, two_units):
+    """A program that was not started in its own folder: its places are absolute paths."""
+    run, folder = RunDirectory(two_units), "/a/folder/with/quite/a/long/name/that/leaves/no/room"
+    changes = [msgspec.structs.replace(one, where=f"{folder}/train.py:12-13") for one in run.report.changes]
+    declined = [msgspec.structs.replace(one, where=f"{folder}/train.py:10") for one in run.report.declined]
+    save(msgspec.structs.replace(run.report, changes=changes, declined=declined), two_units / "report.json")
+    moves = [msgspec.structs.replace(one, file=f"{folder}/train.py") for one in run.plan.moves]
+    save(msgspec.structs.replace(run.plan, moves=moves), two_units / "plan.json")
+    _open(browser, two_units)
+    for page, line in {"summary": "12-13", "plan": "12\u201313", "log": "10"}.items():
+        shown = _show(browser, page)
+        assert f"train.py:{line}" in shown, page
+        assert folder not in shown, page
+    assert f"{folder}/train.py:10" in browser.run("[...document.querySelectorAll('code')].map((one) => one.title)")
+
+
+def test_a_run_that_was_slower_claims_no_gain(browser, two_units):
+    report = RunDirectory(two_units).report
+    save(msgspec.structs.replace(report, gain=0.9, gain_low=0.8, gain_high=0.95), two_units / "report.json")
+    _open(browser, two_units)
+    shown = _show(browser, "summary")
+    assert "slower over the whole run" in shown
+    assert "The gain comes" not in shown
+
+
 def test_the_machine_is_told_by_name_and_threads(browser, two_units):
     machine = RunDirectory(two_units).machine
     units = [msgspec.structs.replace(machine.pus[0], threads=2, capability=["Old Faithful"]), machine.pus[1]]

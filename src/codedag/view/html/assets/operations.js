@@ -97,7 +97,7 @@ function operationRows(asked, refresh) {
 function operationRow(op, asked) {
   const { best, gain, sure } = bestOf(op);
   return row([
-    el("td", null, el("span.name", { title: op.name }, op.short), op.kind === "call" || op.kind === "operator" ? null : el("span.chip", null, op.kind)),
+    el("td", null, opName(op.short, op.name), op.kind === "call" || op.kind === "operator" ? null : el("span.chip", null, op.kind)),
     el("td", null, el("a", { href: `#graph/op/${op.id}`, title: `${op.file}:${op.line}\n${op.context}\nshow in the graph` }, where(op))),
     num(numberText(op.calls)), num(timeText(op.own)), num(works(op) ? shareText(op.own / (DATA.whole.seconds || 1)) : ""), num(timeText(op.own / Math.max(op.calls, 1))),
     num(sizeText(op.in)), num(sizeText(op.out)), num(rate(op) ? `${sizeText(rate(op))}/s` : ""), boundBy(op), el("td", { title: op.effects }, works(op) ? effectsOf(op) : ""),

@@ -52,7 +52,7 @@ function movesCard(instance, refresh) {
   const moves = DATA.plan.moves;
   if (!moves.length) return card("w12", "Changes", el("p", null, "The plan changes no code: every operation runs as written."));
   return card("w12", "Changes to the program", table([{ name: "where" }, { name: "what" }, { name: "variant" }, { name: "class" }, { name: "as written", n: true }, { name: "planned", n: true }, { name: "gain", n: true }, { name: "what if" }], moves.map((move, at) => row([
-    code(`${move.file || ""}:${move.line || ""}${move.end_line && move.end_line !== move.line ? `–${move.end_line}` : ""}`), `${move.kind}: ${(move.chain || []).map((name) => name.split(".").pop()).join(" › ") || many(move.ops.length, "operation")}`,
+    place(`${move.file || ""}:${move.line || ""}${move.end_line && move.end_line !== move.line ? `–${move.end_line}` : ""}`), `${move.kind}: ${(move.chain || []).map((name) => name.split(".").pop()).join(" › ") || many(move.ops.length, "operation")}`,
     move.variant || "", move.equivalence || "", num(secondsOrNone(moveSeconds(move, false))), num(secondsOrNone(moveSeconds(move, true))), num(moveGain(move)),
     el("label", { title: move.ops.length ? "" : move.kind === "widen" ? "it changes in what order items are fetched, not what an operation takes" : "its operations were not recorded in this run" }, el("input", { type: "checkbox", checked: !WHATIF.off.has(at), disabled: !instance || !move.ops.length, onchange: (event) => { if (event.target.checked) WHATIF.off.delete(at); else WHATIF.off.add(at); refresh(); } }), " apply")]))));
 }
@@ -85,7 +85,7 @@ function decisionRow(id, decision, copies, instance, refresh) {
   const second = decision && decision.runner_up ? decision.runner_up : "", slash = second.indexOf("/");
   const after = second && costOf(id, second.slice(0, slash), second.slice(slash + 1));
   const inMove = movesOf().has(id);
-  return row([el("span.name", { title: op.name }, op.short), opLink(op, where(op)), runsAs(placed.pu, placed.variant),
+  return row([opName(op.short, op.name), opLink(op, where(op)), runsAs(placed.pu, placed.variant),
     num(cost ? timeText(cost.seconds) : inMove ? "see the change" : "–", cost ? interval(cost) : ""), num(copies ? timeText(copies) : "none"), second ? runsAs(second.slice(0, slash), second.slice(slash + 1)) : el("span.soft", null, "none"), num(after ? timeText(after.seconds) : "–", after ? interval(after) : ""),
     decision ? decision.why : "", inMove ? el("span.soft", null, "with its change, above") : whatIfSelect(id, placed, instance, refresh)]);
 }

@@ -48,10 +48,10 @@ function whySentence() {
   const part = hot.reduce((sum, op) => sum + op.own, 0) / total, verb = part < 0.2 ? "no single one took much: the longest are" : "most went to";
   const words = [`Of ${timeText(DATA.whole.seconds)} in ${many(DATA.whole.operations, "recorded operation")}, ${verb} ${named}. `];
   const change = DATA.report && [...DATA.report.changes].sort((a, b) => (b.baseline_seconds - b.seconds) - (a.baseline_seconds - a.seconds))[0];
-  if (change) words.push(`The gain comes mainly from ${change.where}: ${change.what}, ${change.reason}.`);
+  if (change) words.push(`The change that saved most is at ${fileName(change.where)}: ${change.what}, ${change.reason}.`);
   else if (DATA.report && DATA.report.declined.length) {
     const first = DATA.report.declined[0];
-    words.push(`${first.what} at ${first.where} was left as it is: ${first.reason}.`);
+    words.push(`${first.what} at ${fileName(first.where)} was left as it is: ${first.reason}.`);
   }
   return words.join("");
 }
