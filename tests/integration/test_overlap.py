@@ -37,6 +37,8 @@ def shown(batch):
 def rest():
     print(random.random(), np.random.rand(), torch.rand(1).item())
 
+def change(row, to): row[0] = to
+
 GAIN = [1.0]
 BIAS = 0.0
 
@@ -85,6 +87,8 @@ PUT_BACK = {
     "an item": 'OPTIONS["sigma"] = 9; time.sleep(0.02); OPTIONS["sigma"] = 3',
     "one of a list": "SIGMAS[0] = 9; time.sleep(0.02); SIGMAS[0] = 3",
     "one of an array": "GAINS[0] = 9; time.sleep(0.02); GAINS[0] = 1",
+    "one of a list under another name": "other = SIGMAS; other[0] = 9; time.sleep(0.02); other[0] = 3",
+    "one of a list elsewhere": "change(SIGMAS, 9); time.sleep(0.02); change(SIGMAS, 3)",
     "an attribute by name": 'setattr(data, "size", 9); time.sleep(0.02); setattr(data, "size", 40)',
 }
 FILES = """

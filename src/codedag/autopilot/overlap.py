@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot.pulled import Pulled, looked_up_in
+from codedag.autopilot.stacking import is_default
 from codedag.autopilot.stored import Stored, stored_while_running
 from codedag.backends.same import same
 from codedag.ir import clock as time
@@ -86,7 +87,7 @@ class Overlap:
         self._of: Any = None  # the fetcher that it is for
         self._left: Any = None  # gives it up once its iterator is gone
         self._stored = Stored()
-        self._files = -1
+        self._looked_at = (-1, -1)  # how many files and functions that ask there were
 
     # -- getting in and out
 
@@ -208,7 +209,7 @@ class Overlap:
         get, helpers = partial(operator.getitem, fetcher.dataset), max(self.widen.threads - 1, 1)
         attempt(lane.stacking.begin, fetcher.collate_fn, len(indices))
         batch = EarlyBatch(get, indices, lane.habit, lane.stacking, helpers, [fetcher.dataset])
-        why = batch.reach.why.reason if batch.reach.why is not None else self._is_set(batch.reach)
+        why = batch.reach.why.reason if batch.reach.why is not None else self._is_set(batch.reach, fetcher.collate_fn)
         if why:
             self._decline(lane, course, why)
             return
@@ -245,14 +246,17 @@ class Overlap:
         course.trial.stop(why)
         self.widen.refuse("its next batch while this one is used", lane.root, why)
 
-    def _is_set(self, reach: Reach) -> str:
+    def _is_set(self, reach: Reach, collate: Any) -> str:
         """Why something that items read could change and change back while they run, as far as the source says."""
-        program = self.widen.program
-        if len(program.files) != self._files:
-            self._files = len(program.files)
-            self._stored = stored_while_running(program)
-        both = (reach.names & self._stored.attributes) | (reach.globals & self._stored.globals)
-        both |= reach.changeable & self._stored.inside
+        program, asking = self.widen.program, self.widen.cover.ready
+        if self._looked_at != (len(program.files), len(asking)):
+            self._looked_at = len(program.files), len(asking)
+            self._stored = stored_while_running(program, asking)
+        stored = self._stored
+        both = (reach.names & stored.attributes) | (reach.globals & stored.globals)
+        both |= reach.changeable & (stored.inside | stored.others)
+        if not both and "*" in stored.others and reach.changeable and not is_default(collate):
+            return "the program changes something in place that its items may be made of"
         return f"the program sets {min(both)} while it runs, which its items may read" if both else ""
 
 

@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from codedag.autopilot.aliases import CHANGES, Aliases
 from codedag.instrument.program import Program
 from codedag.instrument.rewrite import parsed
-
-#: Methods that change a list, a set or an array in place.
-_CHANGES = frozenset(
-    {
-        "append",
-        "extend",
-        "insert",
-        "remove",
-        "pop",
-        "clear",
-        "sort",
-        "reverse",
-        "add",
-        "discard",
-        "update",
-        "fill",
-        "put",
-    }
-    | {"difference_update", "intersection_update", "itemset", "resize", "partition", "setfield", "byteswap"}
-    | {"put", "appendleft", "popleft", "rotate"}
-)
 
 
 @dataclass(slots=True)
@@ -37,13 +18,20 @@ class Stored:
     attributes: set[str] = field(default_factory=set)
     globals: set[str] = field(default_factory=set)
     inside: set[str] = field(default_factory=set)  # of what is changed in place
+    others: set[str] = field(default_factory=set)  # of what may be changed in place under another name; "*": anything
 
 
-def stored_while_running(program: Program) -> Stored:
-    """The names of attributes and globals that the program's code sets elsewhere than where objects are made."""
-    found = Stored()
+def stored_while_running(program: Program, asking: Collection[tuple[str, str]] = ()) -> Stored:
+    """The names of attributes and globals that the program's code sets elsewhere than where objects are made.
+
+    Functions that ask before they write into something change nothing that others hold.
+    """
+    found, aliases = Stored(), Aliases()
     for path, file in list(program.files.items()):
-        _look(parsed(file.source, path), found, "", False)
+        tree = parsed(file.source, path)
+        _look(tree, found, "", False)
+        aliases.read(tree, path, {owner for where, owner in asking if where == path})
+    found.others = aliases.names()
     return found
 
 
@@ -66,7 +54,7 @@ def _in_place(node: ast.AST, found: Stored) -> None:
     """Notes what is changed by a subscript or a method, under all names on the way to it."""
     if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
         found.inside |= _on_the_way(node.value)
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
         found.inside |= _on_the_way(node.func.value)
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr"):
         found.attributes |= {str(each.value) for each in node.args[1:2] if isinstance(each, ast.Constant)}
