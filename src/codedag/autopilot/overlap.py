@@ -163,11 +163,10 @@ class Overlap:
         self.widen.memory.paused = False
         lane.twice += time.perf_counter() - started
         verdict = attempt(same, data, batch.results)
-        verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
         course.trial.record(0.0, 0.0, verdict)
-        if isinstance(verdict, No):
+        if not course.trial.active:
             self._decline(lane, course, course.trial.reason)
-        else:
+        elif not isinstance(verdict, Failed):
             course.trial.pairs.pop()
         return data
 

@@ -234,7 +234,6 @@ class Widen:
     def judge(self, lane: Lane, data: list[Any], ahead: list[Any], plain: float, seconds: float) -> None:
         """Compares and times a batch that was fetched both ways, and takes the move back if that says so."""
         verdict = attempt(same, data, ahead)
-        verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
         lane.twice += seconds
         lane.trial.record(plain / len(data), seconds / len(data), verdict)
         if _is_slow(lane.trial):  # a batch is a long time: noise is not waited for
@@ -242,7 +241,7 @@ class Widen:
         if not lane.trial.active:
             lane.declined = lane.trial.reason
             lane.tried += 1
-            if verdict and lane.tried <= RETRIES and lane.trial.gain() >= HOPELESS[0][1]:
+            if not isinstance(verdict, No | Failed) and lane.tried <= RETRIES and lane.trial.gain() >= HOPELESS[0][1]:
                 lane.retry_at = lane.batches + AGAIN * 4**lane.tried
 
     def _lane(self, fetcher: Any, indices: Any) -> Lane | None:

@@ -275,9 +275,7 @@ class Chain:
         original = deferred.settle(space)
         original_seconds = clock() - started
         verdict = attempt(same, original, result)
-        self.trial.record(
-            original_seconds, variant_seconds, No(verdict.reason) if isinstance(verdict, Failed) else verdict
-        )
+        self.trial.record(original_seconds, variant_seconds, verdict)
         return original
 
     def _did_not_work(self, result: Failed | No) -> None:

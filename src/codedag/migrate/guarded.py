@@ -229,11 +229,10 @@ class Guarded:
 
     def _recorded(
         self, call: _Running, result: Any, original: Any, original_seconds: float, seconds: float | None
-    ) -> Verdict:
+    ) -> Verdict | Failed:
         """What the comparison says; the trial knows it then."""
         trial, promise = call.arm.trial, call.arm.substitution.equivalence
         verdict = attempt(near, original, result, promise)
-        verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
         if isinstance(verdict, No):
             verdict = self._explained(verdict, call, result, original)
         trial.record(original_seconds, seconds or 0.0, verdict, excused=seconds is None)

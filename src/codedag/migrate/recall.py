@@ -18,7 +18,6 @@ from codedag.backends.known import Effect, Known, known_call
 from codedag.backends.same import same
 from codedag.instrument.warned import Heard, calls_back, mode
 from codedag.ir import clock as time
-from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.memory import Memory
@@ -108,7 +107,7 @@ class Recall:
         original = self._run(space, function, args, keywords)
         ended = time.perf_counter()
         verdict = attempt(same, original, found)
-        self.trial.record(ended - started, seconds, No(verdict.reason) if isinstance(verdict, Failed) else verdict)
+        self.trial.record(ended - started, seconds, verdict)
         return original
 
     # -- finding

@@ -383,7 +383,6 @@ class Prefix:
         original = recall.settle(space)
         ended = time.perf_counter()
         verdict = attempt(same, original, value)
-        verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
         self.trial.record(ended - between, between - started, verdict)
         if type(recall.kept) is Stored and self.memory.disk is not None:
             self.memory.disk.timed(ended - between, between - started)

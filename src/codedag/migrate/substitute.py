@@ -105,9 +105,9 @@ class Substitute:
         """The substitute's result, if the original gives the same for a part of it; else the original's."""
         assert self.substitution.part_check is not None
         found = attempt(self.substitution.part_check, args, keywords, result)
-        verdict, original_seconds = (No(found.reason), 0.0) if isinstance(found, Failed) else found
+        verdict, original_seconds = (found, 0.0) if isinstance(found, Failed) else found
         self.trial.record(original_seconds, seconds, verdict, in_part=True)
-        return result if verdict else call(function, args, keywords)
+        return result if verdict and not isinstance(verdict, Failed) else call(function, args, keywords)
 
     def _checked(
         self,
@@ -124,7 +124,6 @@ class Substitute:
         original = call(function, args, keywords)
         ended = clock()
         verdict = attempt(near, original, result, self.substitution.equivalence)
-        verdict = No(verdict.reason) if isinstance(verdict, Failed) else verdict
         if isinstance(verdict, No):
             self.trial.evidence = str(attempt(described, args, keywords))
             place = attempt(numeric.first_odd, result, original)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from codedag.ir.verdict import No, Verdict
+from codedag.migrate.guard import Failed
 
 FIRST = 8  # calls that are all checked
 SLOWER = 1.05  # a gain below this is not worth a change
@@ -137,10 +138,18 @@ class Trial:
         return self.anew <= EXCUSED
 
     def record(
-        self, original_seconds: float, variant_seconds: float, verdict: Verdict, *, in_part: bool = False,
+        self, original_seconds: float, variant_seconds: float, verdict: Verdict | Failed, *, in_part: bool = False,
         excused: bool = False,
     ) -> None:  # fmt: skip
-        """Takes in one checked call; a difference or a lasting lack of gain ends the trial."""
+        """Takes in one checked call; a difference or a lasting lack of gain ends the trial.
+
+        So does a comparison that failed, for want of memory perhaps; but that is no difference.
+        """
+        if isinstance(verdict, Failed):
+            self.failures += 1
+            self.decline("its result could not be compared")
+            self.stop(f"its result could not be compared with the original's, which was used ({verdict.reason})")
+            return
         self.checked += 1
         self.in_part += in_part
         if isinstance(verdict, No):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from codedag.ir.verdict import No, Yes
+from codedag.migrate.guard import Failed
 from codedag.migrate.trial import EXCUSED, FIRST, FUTILE, KEPT, NOISY, Trial
 
 
@@ -182,3 +183,10 @@ def test_one_outlier_is_no_figure_of_a_call():
 def test_the_call_that_warms_up_is_no_gain():
     assert Trial("x", pairs=[(1.0, 10.0)]).told() == "only its first call was timed, which pays for warming up"
     assert Trial("x", pairs=[(1.0, 10.0), (4.0, 2.0)]).told() == "2.0x on the same calls"
+
+
+def test_a_comparison_that_failed_is_no_difference():
+    trial = Trial("x")
+    trial.record(1.0, 0.5, Failed("MemoryError: "))
+    assert (trial.active, trial.mismatches, trial.checked, trial.pairs) == (False, 0, 0, [])
+    assert trial.reason.startswith("its result could not be compared")

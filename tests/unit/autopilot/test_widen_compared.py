@@ -1,0 +1,38 @@
+"""Batches that were fetched both ways, and could not be compared."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from codedag.autopilot import overlap, widen
+from codedag.autopilot.overlap import Course, Overlap
+from codedag.autopilot.widen import Lane, Widen
+from codedag.migrate.trial import Trial
+
+
+def no_memory(left, right):
+    raise MemoryError
+
+
+@pytest.fixture
+def widened():
+    return Widen(SimpleNamespace(files={}), SimpleNamespace(paused=False), None, None, None, lambda *said: None)
+
+
+def test_items(widened, monkeypatch):
+    monkeypatch.setattr(widen, "same", no_memory)
+    lane = Lane(("a.py", "f"), Trial("items"))
+    widened.judge(lane, [1, 2], [1, 2], 1.0, 0.5)
+    assert lane.trial.mismatches == 0
+    assert lane.declined.startswith("its result could not be compared")
+
+
+def test_the_next_batch(widened, monkeypatch):
+    monkeypatch.setattr(overlap, "same", no_memory)
+    lane, course = Lane(("a.py", "f"), Trial("items")), Course(Trial("next", patient=True))
+    batch = SimpleNamespace(take_back=lambda: None, indices=[0, 1], results=[5, 6])
+    data = Overlap(widened)._compared(lane, course, SimpleNamespace(dataset=[5, 6]), batch)
+    assert (data, course.trial.mismatches) == ([5, 6], 0)
+    assert course.declined.startswith("its result could not be compared")
