@@ -8,6 +8,7 @@ for the turn.  Everything else gives the item up before it happens.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 import types
 from collections.abc import Callable, Collection, Iterable
@@ -17,7 +18,7 @@ from typing import Any
 from codedag.autopilot.pipelines import Pipelines, keeps_parameters, shows_parameters
 from codedag.backends.known import USER, Effect, Known, known_call, known_operator
 from codedag.backends.known_table import bases, is_class
-from codedag.instrument.ahead import Ahead
+from codedag.instrument.ahead import Ahead, used_unasked
 from codedag.instrument.codes import codes_by_place, place_of
 from codedag.instrument.program import InstrumentedFile, Program, owner_of
 from codedag.instrument.sites import CALL, INPLACE, ITERATE, RECORD, RETURN, SETITEM
@@ -34,6 +35,7 @@ _BASE = 3  # references to the memory of a view that nobody else has: the view, 
 _INSIDE = 4  # items of a tuple or list whose types a check compares
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 _OURS = str(Path(__file__).resolve().parent)
+_COMPILED = (types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType)
 _SIMPLE = frozenset({int, float, bool, str, bytes, type(None), range, slice, complex})
 
 
@@ -85,9 +87,12 @@ class Cover:
         """Prepares what may run without a call, in every file loaded so far."""
         if len(self.program.files) == self._files:
             return ""
-        for path in list(self.program.files):
+        files = list(self.program.files.items())
+        unasked = set[str]().union(*(used_unasked(file.source, path) for path, file in files))
+        for path, _ in files:
             for owner, ahead in self._of(path).items():
-                if not ahead.implicit or (path, owner) in self.ready:
+                implicit = ahead.implicit or owner.rpartition(".")[2] in unasked
+                if not implicit or (path, owner) in self.ready:
                     continue
                 if ahead.cannot and ahead.gate < 0 and self.program.files[path].sites_of(owner):
                     return f"{owner}: {ahead.cannot}"
@@ -254,7 +259,10 @@ class Cover:
     def _user(self, item: Any, function: Any) -> int:
         if is_class(function) and any("__del__" in vars(kind) for kind in bases(function)):
             item.give_up(f"a {function.__qualname__} does something when it goes")
-        for code in _codes(function):
+        codes = _codes(function)
+        if codes is None:
+            item.give_up(f"what a {type(function).__qualname__} calls is not known")
+        for code in codes or ():
             found = (code.co_filename, owner_of(code.co_qualname))
             if found not in self.ready or not self._asks(code):
                 if found in self._unfit:
@@ -327,20 +335,30 @@ def _is_shallow(value: Any) -> bool:
     return type(value) not in _CONTAINERS
 
 
-def _codes(function: Any) -> list[types.CodeType]:
-    """The code that runs when something of the program's own is called."""
+def _codes(function: Any) -> list[types.CodeType] | None:
+    """The code that runs when something of the program's own is called; None if that cannot be told."""
+    if type(function) is functools.partial:
+        return _codes(function.func)
     if isinstance(function, types.MethodType):
         function = function.__func__
     if isinstance(function, types.FunctionType):
         return [function.__code__]
     if isinstance(function, type):
-        made = [vars(c).get(name) for name in ("__new__", "__init__", "__post_init__") for c in function.__mro__]
-        own = [f.__func__ if isinstance(f, staticmethod) else f for f in made if f is not None]
-        generated = dataclasses.is_dataclass(function)
-        codes = [f.__code__ for f in own if isinstance(f, types.FunctionType)]
-        return [code for code in codes if not (generated and code.co_filename == "<string>")]
+        return _making(function)
     call = next((vars(c)["__call__"] for c in type(function).__mro__ if "__call__" in vars(c)), None)
-    return [call.__code__] if isinstance(call, types.FunctionType) else []
+    return [call.__code__] if isinstance(call, types.FunctionType) else None
+
+
+def _making(kind: type) -> list[types.CodeType] | None:
+    """The code that runs when something of a class is made."""
+    made = [vars(c).get(name) for name in ("__new__", "__init__", "__post_init__") for c in kind.__mro__]
+    made += [vars(c).get("__call__") for c in bases(type(kind))]
+    own = [f.__func__ if isinstance(f, staticmethod) else f for f in made if f is not None]
+    if not all(isinstance(f, (types.FunctionType, *_COMPILED)) for f in own):
+        return None
+    generated = dataclasses.is_dataclass(kind)
+    codes = [f.__code__ for f in own if isinstance(f, types.FunctionType)]
+    return [code for code in codes if not (generated and code.co_filename == "<string>")]
 
 
 def _holds_its_memory(target: Any) -> bool:

@@ -41,6 +41,50 @@ class Ahead:
         self.cannot = self.cannot or why
 
 
+def used_unasked(source: bytes, path: str) -> set[str]:
+    """The names of functions that something else may run than a call: given to a property, or a special method's.
+
+    So is what a class body hands on: `value = property(get)`, `field(default_factory=make)`.
+    """
+    tree, found = parsed(source, path), set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            inside = [part for statement in node.body for part in _own_nodes(statement) if isinstance(part, ast.Call)]
+            found |= {name for call in inside for name in _handed_on(call)}
+        elif isinstance(node, ast.Assign) and any(map(_is_special, node.targets)):
+            found |= _functions_in(node.value)
+        elif isinstance(node, ast.Dict):
+            parts = zip(node.keys, node.values, strict=True)
+            found |= {name for key, value in parts if key and _is_special(key) for name in _functions_in(value)}
+        elif isinstance(node, ast.Call) and (_is_property(node.func) or any(map(_is_special, node.args))):
+            found |= _handed_on(node)
+    return found
+
+
+def _is_special(node: ast.AST) -> bool:
+    name = getattr(node, "attr", getattr(node, "id", getattr(node, "value", "")))
+    return isinstance(name, str) and name.startswith("__") and name.endswith("__") and len(name) > 4
+
+
+def _is_property(function: ast.expr) -> bool:
+    return "property" in ast.unparse(function) if isinstance(function, ast.Name | ast.Attribute) else False
+
+
+def _handed_on(call: ast.Call) -> set[str]:
+    return {name for part in (*call.args, *(k.value for k in call.keywords)) for name in _functions_in(part)}
+
+
+def _functions_in(node: ast.expr) -> set[str]:
+    """The last names of functions that an expression may stand for."""
+    if isinstance(node, ast.Lambda):
+        return {"<lambda>"}
+    if isinstance(node, ast.Name | ast.Attribute):
+        return {node.id if isinstance(node, ast.Name) else node.attr}
+    return {
+        name for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr) for name in _functions_in(child)
+    }
+
+
 def aheads(source: bytes, path: str, compiled: Compiled) -> dict[str, Ahead]:
     """The functions of a file by qualified name, as sites name their owners; two of one name count as one."""
     tree = parsed(source, path)
@@ -69,6 +113,8 @@ class _Reading:
         ahead = self.found.setdefault(owner, Ahead(owner))
         ahead.twice |= known
         ahead.implicit |= _is_implicit(function)
+        if any("cached_property" in ast.unparse(each) for each in getattr(function, "decorator_list", ())):
+            ahead.forbid("what it gives is kept")
         if hasattr(function, "cd_left"):
             ahead.forbid("it is compiled by a library from its source")
             return
