@@ -146,9 +146,13 @@ class Cover:
                     site.variant.forget()
 
     def list_sites(
-        self, file: InstrumentedFile, owner: str, indexes: Iterable[int], others: dict[int, Any] | None = None
-    ) -> None:
-        """Makes these sites of a loop ask, and write down what they give; others get the variants that they have."""
+        self, file: InstrumentedFile, owner: str, indexes: Iterable[int], others: dict[int, Any] | None = None,
+        *, install: bool = True,
+    ) -> None:  # fmt: skip
+        """Makes these sites of a loop ask, and write down what they give; others get the variants that they have.
+
+        Without `install` the function has the code with all sites, and gets its own right after.
+        """
         self._listed.add((file.path, owner))
         checks = dict(others or {})
         for site in (file.sites[index] for index in indexes):
@@ -157,7 +161,8 @@ class Cover:
             check.listed = 1
             checks[site.info.index] = check
         self.program.plan(file.path, owner, checks)
-        self.program.install(file.path, [owner])
+        if install:
+            self.program.install(file.path, [owner])
 
     def covers(self, path: str, owner: str) -> bool:
         """Whether the sites of a function ask, so that its code has to stay."""

@@ -52,6 +52,8 @@ def chains(file: InstrumentedFile, owner: str, templates: list[Template]) -> lis
     """The chains of one function that start from a uint8 array, longest first in source order."""
     names = {site: next(iter(seen)) for site, seen in names_by_site(templates).items() if len(seen) == 1}
     starts = {t.site.info.index for t in templates if _largest_uint8(t.in_sig) >= SMALLEST}
+    if not starts & names.keys():
+        return []  # finding links takes longer than all the rest of planning
     step = {link.source: link for link in file.links if file.infos[link.source].owner == owner}
     taken: set[int] = set()
     found = []
@@ -108,6 +110,8 @@ def prefixes(file: InstrumentedFile, owner: str, templates: list[Template], take
     from codedag.migrate.remember import Link as Step
 
     names = {site: next(iter(seen)) for site, seen in names_by_site(templates).items() if len(seen) == 1}
+    if not any(map(reads_files, names.values())):
+        return []
     next_of = {link.source: link for link in prefix_links(file) if file.infos[link.source].owner == owner}
     for each in next_of.values():  # opening a file moves no data, so it is not in the templates
         if names.get(each.target) == "PIL.Image.open" and each.source not in names:

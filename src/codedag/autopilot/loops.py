@@ -53,10 +53,15 @@ class Loops:
                 site.variant = Loop(self.widen, file, site.info.index)
 
     def keep(self, file: InstrumentedFile, owner: str) -> None:
-        """Keeps the sites of loops that may still run ahead in the code of a function that is not observed any more."""
+        """Keeps the sites of loops that may still run ahead in the code that a function is about to get.
+
+        In a worker none does: the program has as many of them as it wants.
+        """
+        if self.widen.has_left():
+            return
         loops = [s.variant for s in file.sites_of(owner) if s.kind == ITERATE and isinstance(s.variant, Loop)]
         for loop in [each for each in loops if each.is_open()]:
-            loop.list_sites()
+            loop.list_sites(install=False)
 
 
 class Loop:
@@ -157,11 +162,12 @@ class Loop:
         self.widen.every.append(lane)
         return lane
 
-    def list_sites(self) -> None:
+    def list_sites(self, install: bool = True) -> None:
         """Makes the sites of what runs ahead ask, and write down what they give; wherever one stands all do."""
         if not self._is_listed:
             self._is_listed = True
-            self.widen.covering().list_sites(self.file, self.ahead.owner, self.ahead.sites, {self.site: self})
+            own = {self.site: self}
+            self.widen.covering().list_sites(self.file, self.ahead.owner, self.ahead.sites, own, install=install)
 
     def stands_in(self, code: types.CodeType) -> bool:
         """Whether some code that is running has all the sites of what runs ahead, and will go through them."""

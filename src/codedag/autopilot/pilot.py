@@ -424,7 +424,7 @@ class Pilot:
             taken |= {link.site.info.index for link in prefix.links}
         self.recalled.look(file, owner, seen, taken)
         self.widen.loops.keep(file, owner)
-        self.program.install(path, [owner], near=self.team.crew.is_worker)
+        self.program.install(path, [owner], near=True)
         self.widen.look()
 
     def apply_chain(

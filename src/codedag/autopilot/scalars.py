@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SHOWN = 2_000  # executions without data, all of it shown, after which a function or a loop is left alone
 SCALAR = 5_000  # executions without data after which a function is, whatever it has not shown yet
 SHARE = 30  # giving functions their plain code may take this part of the time
+REACH = 2.0  # seconds between looks at all objects for functions that only values hold
 
 Part = tuple[str, str, int]  # file, qualified name, and the number of a loop or -1 for the whole function
 
@@ -38,6 +39,7 @@ class Scalars:
         self._light: set[Function] = set()  # whose sites pass, and whose plain code is to come
         self._install_at = 0.0
         self._asked = False
+        self._reach_at = time.perf_counter() + REACH
 
     def told(self, site: Any, function: Any) -> None:
         """This site was executed many times without data; called in the program's thread."""
@@ -54,6 +56,7 @@ class Scalars:
         self._let_go_shown()
         self._let_go_idle()
         self._install()
+        self._reach()
 
     def _look_soon(self) -> None:
         self._asked = False
@@ -119,9 +122,17 @@ class Scalars:
             return
         light, self._light, began = self._light, set(), time.perf_counter()
         for path in {path for path, _ in light}:
-            self.pilot.program.install(path, [owner for each, owner in light if each == path])
+            self.pilot.program.install(path, [owner for each, owner in light if each == path], near=True)
         ended = time.perf_counter()
         self._install_at = ended + SHARE * (ended - began)
+
+    def _reach(self) -> None:
+        """Now and then gives lean code to functions that only values hold; in a worker that would copy its memory."""
+        now, program = time.perf_counter(), self.pilot.program
+        if now >= self._reach_at and program.has_left_over() and not self.pilot.team.crew.is_worker:
+            program.reach()
+            ended = time.perf_counter()
+            self._reach_at = ended + max(REACH, SHARE * (ended - now))
 
 
 def has_shown(file: InstrumentedFile, part: Part) -> bool:

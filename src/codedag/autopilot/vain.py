@@ -17,6 +17,7 @@ import msgspec
 
 from codedag.autopilot.applied import LOOP
 from codedag.autopilot.proven import Store, machine, versions
+from codedag.autopilot.proving import ENDED
 from codedag.ir.errors import CannotWrite
 from codedag.ir.fields import Natural
 from codedag.ir.files import write_atomically
@@ -125,9 +126,8 @@ class Vain:
 
 def is_open(pilot: Pilot) -> bool:
     """Whether something was still being found out when the program ended."""
-    from codedag.backends.apart import ENDED
-
-    undecided = [a for a in pilot.applied if a.trial.active and not (a.trial.checked and a.trial.pairs)]
+    active = [a for a in pilot.applied if a.trial.active and not (a.trial.checked and a.trial.pairs)]
+    undecided = [a for a in active if a.kind != "recall" or a.trial.calls]  # no call came again
     return bool(undecided or pilot.unplanned) or any(refused.reason == ENDED for refused in pilot.refused)
 
 

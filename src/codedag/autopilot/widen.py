@@ -154,6 +154,8 @@ class Widen:
             self._watch.stop()
         self.overlap.restore()
         self.rest.restore()
+        for lane in self.every:
+            _conclude(lane.trial)
         if self._changed is not None:
             self._changed.fetch, self._changed = self._original, None
 
@@ -161,6 +163,10 @@ class Widen:
         """Fetches as written from now on: this is a worker, and the program has as many of them as it wants."""
         self._process = 0
         self.rest.forget()
+
+    def has_left(self) -> bool:
+        """Whether everything is fetched as written in this process."""
+        return self._process == 0
 
     def covers(self, path: str, owner: str) -> bool:
         """Whether the code of a function must stay as it is: its sites ask before they run ahead."""
@@ -380,6 +386,14 @@ def _is_slow(trial: Trial) -> bool:
     if trial.checked >= UNSURE and trial.gain() < SLOWER:
         return True
     return any(trial.checked >= least and trial.gain() < gain for least, gain in HOPELESS)
+
+
+def _conclude(trial: Trial) -> None:
+    """Ends a trial that was compared too rarely for its results to be used; the program has ended."""
+    if trial.active and 0 < trial.checked < FIRST:
+        slow = trial.gain() < SLOWER
+        why = "not faster here" if slow else "the program ended before it was compared often enough"
+        trial.stop(f"{why}: {trial.gain():.2f}x over {trial.checked} interleaved batches")
 
 
 def _without_result(job: Callable[[], None]) -> None:

@@ -1,7 +1,8 @@
-"""The functions of a file that its modules and the classes in them hold, found without looking at all objects.
+"""The live functions of a file: all of them, or those that its modules and the classes in them hold.
 
-A forked process that looks at all objects takes a reference to each, and so gets a copy of nearly all memory that it
-shared with its parent: with a large library loaded that takes longer than many batches.
+The former takes some 20 ms where a large library is loaded, since all objects are looked at.  And a forked process that
+does so takes a reference to each, and gets a copy of nearly all memory that it shared with its parent: that takes
+longer than many batches.
 """
 
 from __future__ import annotations
@@ -9,8 +10,16 @@ from __future__ import annotations
 import gc
 import sys
 import types
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
+try:
+    from codedag.instrument import _bind
+except ImportError:  # no C compiler where it was installed
+    _bind = None  # type: ignore[assignment]
+
+Functions = Mapping[str, list[types.FunctionType]]
 _MAIN = ("__main__", "__mp_main__")
 
 
@@ -49,3 +58,22 @@ def _inside(thing: Any, path: str) -> list[Any]:
     name = type.__getattribute__(thing, "__module__")
     own = type(name) is str and _space(name, sys.modules.get(name), path)
     return list(type.__getattribute__(thing, "__dict__").values()) if own else []
+
+
+def functions_of(path: str) -> list[types.FunctionType]:
+    """Every live function whose code came from this file."""
+    return functions_by_file().get(path, [])
+
+
+def functions_by_file() -> Functions:
+    """Every live function, by the file its code came from."""
+    return functions_in_python() if _bind is None else _bind.functions()
+
+
+def functions_in_python() -> Functions:
+    """What `_bind.functions` finds, where that was not built; it may disturb a tuple that another thread is making."""
+    found: defaultdict[str, list[types.FunctionType]] = defaultdict(list)
+    for candidate in gc.get_objects():
+        if type(candidate) is types.FunctionType:
+            found[candidate.__code__.co_filename].append(candidate)
+    return found

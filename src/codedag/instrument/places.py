@@ -31,12 +31,14 @@ class Places:
 
     def may_hold(self, name: str, folders: Sequence[str] | None) -> bool:
         """Whether a module that is looked for in these folders can be one of them; None is all of `sys.path`."""
-        return folders is None or self.drills(name) or any(self._is_own(os.path.join(f, "x")) for f in folders)  # noqa: PTH118
+        return folders is None or self.drills(name) or any(map(self._is_own_folder, folders))
 
     def _is_own(self, path: str) -> bool:
         if os.path.islink(path):  # noqa: PTH114 - it belongs where it leads to
             return self._holds(os.path.dirname(os.path.realpath(path)))  # noqa: PTH120
-        folder = os.path.dirname(path)  # noqa: PTH120
+        return self._is_own_folder(os.path.dirname(path))  # noqa: PTH120
+
+    def _is_own_folder(self, folder: str) -> bool:
         known = self._known.get(folder)
         if known is None:
             known = self._known[folder] = self._holds(os.path.realpath(folder))

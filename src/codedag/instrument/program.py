@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import threading
 import types
@@ -17,7 +16,7 @@ from codedag.instrument import sites as site_module
 from codedag.instrument.cache import Cache, Entry
 from codedag.instrument.codes import CodeKey, OwnCodes, codes_by_place, place_of
 from codedag.instrument.compiled import Compiled, definitions
-from codedag.instrument.nearby import functions_near
+from codedag.instrument.nearby import Functions, functions_by_file, functions_near, functions_of
 from codedag.instrument.places import Places
 from codedag.instrument.python import Plain, sources_of, uncollected, warns
 from codedag.instrument.rewrite import CannotRewrite, bind, parsed, rewrite
@@ -31,12 +30,6 @@ if TYPE_CHECKING:
     from codedag.instrument.links import Link
     from codedag.instrument.loops import LoopAhead
 
-try:
-    from codedag.instrument import _bind
-except ImportError:  # no C compiler where it was installed
-    _bind = None  # type: ignore[assignment]
-
-Functions = Mapping[str, list[types.FunctionType]]
 _TOO_DEEP = "its expressions are nested too deeply to rewrite"
 _NOT_SELECTED = "it was not selected"
 
@@ -121,6 +114,11 @@ class InstrumentedFile:
         number(tree, self.path, self._compiled.copy())
         return opened(tree, main=self.main)
 
+    @cached_property
+    def defined(self) -> frozenset[str]:
+        """The functions (by qualified name) that have code of their own, which can be replaced; the module has none."""
+        return frozenset(owner_of(place[0]) for place in codes_by_place(self.full))
+
     def aheads(self) -> dict[str, Ahead]:
         """What the source says of its functions about running them ahead of their turn."""
         from codedag.instrument.ahead import aheads
@@ -191,6 +189,7 @@ class Program:
         self._planned: dict[str, dict[str, set[int]]] = {}
         self._settled: dict[str, set[str]] = {}
         self._retired: dict[str, set[int]] = {}
+        self._left_over: dict[str, dict[CodeKey, types.CodeType | None]] = {}  # for functions that were not looked for
         self._before: dict[str, dict[CodeKey, types.CodeType | None]] = {}  # of modules that were loaded without us
         self._compiled = Compiled()
         self._cache = Cache()
@@ -342,8 +341,10 @@ class Program:
             live = functions_by_file() if whole else {}
             for path, owners in whole.items():
                 file = self.files[path]
-                code = file.own.add(file.plain) if mode == PASS else file.full
-                _swap(path, _codes_of(code, owners), live, file.own)
+                codes = _codes_of(file.own.add(file.plain) if mode == PASS else file.full, owners)
+                for place in codes:
+                    self._left_over.get(path, {}).pop(place, None)
+                _swap(path, codes, live, file.own)
 
     def plan(self, path: str, owner: str, variants: dict[int, Any]) -> None:
         """Gives sites of one function their variants (None takes a variant away)."""
@@ -395,9 +396,11 @@ class Program:
     def install(self, path: str, owners: Collection[str] | None = None, *, near: bool = False) -> list[Swap]:
         """Gives settled functions their lean code: plain, or with only their planned sites.
 
-        With `near`, functions that only values hold keep the code with all sites, which does the same.
+        With `near`, functions that only values hold keep the code with all sites, which does the same, until `reach`.
         """
         file = self.files[path]
+        if owners is not None and file.defined.isdisjoint(owners):
+            return []  # what runs at the top of a module is never called again
         while True:
             chosen, keep = self._chosen(path, owners)
             code = (
@@ -405,8 +408,23 @@ class Program:
             )  # takes long in a large file: nobody may wait for it
             with self._lock:
                 if self._chosen(path, owners) == (chosen, keep):
-                    functions = {path: functions_near(path)} if near else None
-                    return _swap(path, _codes_of(code, chosen), functions, file.own)
+                    codes, left = _codes_of(code, chosen), self._left_over.setdefault(path, {})
+                    for place in codes:
+                        left.pop(place, None)
+                    if near:
+                        left.update(codes)
+                    return _swap(path, codes, {path: functions_near(path)} if near else None, file.own)
+
+    def reach(self) -> int:
+        """Gives functions that only values hold the code that others of their file got; how many were found."""
+        with self._lock:
+            waiting, self._left_over = {path: codes for path, codes in self._left_over.items() if codes}, {}
+            functions = functions_by_file() if waiting else {}
+            return sum(len(_swap(path, each, functions, self.files[path].own)) for path, each in waiting.items())
+
+    def has_left_over(self) -> bool:
+        """Whether functions that only values hold may have other code than the rest of their file."""
+        return any(self._left_over.values())
 
     def _chosen(self, path: str, owners: Collection[str] | None) -> tuple[set[str], set[int]]:
         """The functions that get lean code, and the sites that stay in it."""
@@ -423,6 +441,7 @@ class Program:
         """Puts the plain code back everywhere and takes every variant away; the number of functions changed."""
         with self._lock:
             changed = 0
+            self._left_over.clear()
             functions = functions_by_file()
             for path, file in self.files.items():
                 for site in file.sites:
@@ -466,22 +485,3 @@ def _is_same_function(code: types.CodeType, before: types.CodeType) -> bool:
     count = before.co_argcount + before.co_kwonlyargcount
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return code.co_freevars == before.co_freevars and names == before.co_varnames[:count]
-
-
-def functions_of(path: str) -> list[types.FunctionType]:
-    """Every live function whose code came from this file."""
-    return functions_by_file().get(path, [])
-
-
-def functions_by_file() -> Functions:
-    """Every live function, by the file its code came from."""
-    return functions_in_python() if _bind is None else _bind.functions()
-
-
-def functions_in_python() -> Functions:
-    """What `_bind.functions` finds, where that was not built; it may disturb a tuple that another thread is making."""
-    found: defaultdict[str, list[types.FunctionType]] = defaultdict(list)
-    for candidate in gc.get_objects():
-        if type(candidate) is types.FunctionType:
-            found[candidate.__code__.co_filename].append(candidate)
-    return found

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codedag.backends.registry import find
-from codedag.instrument.program import InstrumentedFile, Program, functions_by_file
+from codedag.instrument.nearby import functions_by_file
+from codedag.instrument.program import InstrumentedFile, Program
 from codedag.migrate.counted import Counted, summed
 from codedag.migrate.residence import Passage, chains
 from codedag.trace.attach import Attachment, Functions

@@ -25,7 +25,8 @@ from typing import Any
 
 from codedag.instrument.codes import codes_by_place, place_of
 from codedag.instrument.hook import _Loader
-from codedag.instrument.program import Program, functions_by_file
+from codedag.instrument.nearby import functions_by_file
+from codedag.instrument.program import Program
 from codedag.instrument.sites import PASS
 
 Functions = list[types.FunctionType]

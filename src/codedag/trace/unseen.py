@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterator
 
 from codedag.instrument.launch import Target
-from codedag.instrument.program import Program, functions_by_file
+from codedag.instrument.nearby import functions_by_file
+from codedag.instrument.program import Program
 from codedag.trace.gathered import shown_path
 
 MOST_PLAIN = 3  # files that are named in the notes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,7 +55,9 @@ class Told(SimpleNamespace):
 
 
 @pytest.fixture(params=["c", "twin"])
-def loaded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Any, Any, Scalars]]:
+def loaded(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Any, Any, Scalars]]:
     before = sites.native
     if request.param == "twin":
         sites.use(_twin)
@@ -64,6 +67,7 @@ def loaded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Any
     spec = importlib.util.spec_from_file_location("numbers_", path)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "numbers_", module)
     exec(program.load(str(path), path.read_bytes()), module.__dict__)
     pilot = Told(program=program, recorder=Recorder(program.names), jobs=[])
     pilot.widen = SimpleNamespace(covers=lambda path, owner: owner in pilot.covered)

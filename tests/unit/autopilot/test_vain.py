@@ -43,6 +43,7 @@ def test_what_was_not_faster_the_last_time_it_was_tried(changes, found):
 def test_a_run_that_ended_before_a_change_was_judged_says_nothing():
     assert is_open(pilot(applied(pairs=())))
     assert not is_open(pilot(applied(), applied(NOT_FASTER)))
+    assert not is_open(pilot(applied(kind="recall", pairs=())))
     assert is_open(SimpleNamespace(applied=[], unplanned=[("a.py", "f")], refused=[]))
 
 
@@ -85,3 +86,13 @@ def test_batches_are_compared_as_far_as_that_costs_little_until_there_is_a_gain(
     assert made.waits(long)
     made.frugal = False
     assert not made.waits(long)
+
+
+@pytest.mark.parametrize(("pairs", "reason"), [(1, "not faster here: 0.50x"), (3, "")])
+def test_a_lane_that_was_hardly_compared_is_not_used_by_the_next_run(widen, pairs, reason):
+    made, _ = widen
+    lane = Lane(("a.py", "f"), Trial("items", checked=pairs, pairs=[(1.0, 2.0)] * pairs))
+    made.every.append(lane)
+    made.restore()
+    assert lane.trial.reason.startswith(reason)
+    assert lane.trial.active is not bool(reason)

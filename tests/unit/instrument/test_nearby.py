@@ -3,8 +3,7 @@
 import functools
 import types
 
-from codedag.instrument.nearby import functions_near
-from codedag.instrument.program import functions_of
+from codedag.instrument.nearby import functions_near, functions_of
 
 
 def wraps(function):

@@ -254,3 +254,47 @@ def test_a_plan_that_changes_while_code_is_made_is_the_one_that_counts(tmp_path:
     assert last in asked[1]
     program.restore()
     assert space["first"](1) == 4
+
+
+def test_functions_that_only_values_hold_are_reached_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "m.py")
+    program = Program([tmp_path])
+    module = types.ModuleType("m")
+    module.__file__ = path
+    monkeypatch.setitem(sys.modules, "m", module)
+    exec(
+        program.load(path, b"def f(x): return x + 1\ndef made():\n    def g(x): return x + 2\n    return g\n"),
+        vars(module),
+    )
+    held = [module.made(), module.f]
+    plain = set(map(id, _all_codes(program.files[path].plain)))
+    for owner in ("f", "made.g"):
+        program.settle(path, owner)
+        program.install(path, [owner], near=True)
+    assert [id(each.__code__) in plain for each in held] == [False, True]
+    assert program.has_left_over()
+    assert program.reach() == 1
+    assert all(id(each.__code__) in plain for each in held)
+    assert not program.has_left_over()
+    assert program.reach() == 0
+
+
+def test_what_is_given_other_code_meanwhile_is_not_given_the_former(tmp_path: Path) -> None:
+    path = str(tmp_path / "m.py")
+    program, space = Program([tmp_path]), {"__name__": "m"}
+    exec(program.load(path, b"def f(x): return x + 1\n"), space)
+    program.settle(path, "f")
+    program.install(path, ["f"], near=True)
+    program.plan(path, "f", {0: lambda *_: 5})
+    program.install(path, ["f"])
+    assert (space["f"](1), program.has_left_over(), program.reach()) == (5, False, 0)
+    assert space["f"](1) == 5
+
+
+def test_the_code_of_a_module_itself_is_never_replaced(tmp_path: Path) -> None:
+    path = str(tmp_path / "m.py")
+    program = Program([tmp_path])
+    program.load(path, b"x = 1 + 1\ny = [each + 1 for each in (1, 2)]\n")
+    program.settle(path, "")
+    assert program.install(path, [""]) == []
+    assert not program.has_left_over()
