@@ -81,6 +81,10 @@ def _written(run: RunDirectory, move: Move, where: str, what: str) -> Adoption:
     ops = [run.graph.op(number) for number in move.ops]
     if not ops:
         raise LookupError("this run began with it and has not observed its operations; a run with --fresh does")
+    if move.kind == "fuse" and move.variant == "flow":
+        raise LookupError(
+            "its steps run in one loop of C; numba.njit on a function with these lines is what comes near"
+        )
     if move.kind == "fuse":
         diff = _wrapped(text, move, ops, _map_part(ops), "by_table")
         return Adoption(where, what, f"import numpy as np\n\n\n{BY_TABLE}", diff)

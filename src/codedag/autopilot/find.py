@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from codedag.backends.elementwise import MAP, PACK, role_of
+from codedag.backends.elementwise import MAP, PACK, TORCH, role_of
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import CALL, RECORD
 from codedag.migrate.chain import SMALLEST
 from codedag.migrate.chain import Link as ChainLink
+from codedag.migrate.flow import OPS
+from codedag.migrate.flow import SMALLEST as FLOW_SMALLEST
 from codedag.trace.recorder import Template
 
 if TYPE_CHECKING:
@@ -25,11 +27,15 @@ if TYPE_CHECKING:
     from codedag.migrate.remember import Link as Step
 
 
+TABLE, FLOW = "table", "flow"  # a chain that starts from uint8 becomes a table, one from other numbers one walk
+
+
 class FoundChain(msgspec.Struct, frozen=True):
     """A chain in one function: its operations in order, and the sites that run between them."""
 
     links: tuple[ChainLink, ...]
     between: tuple[int, ...]
+    variant: str = TABLE
 
 
 class FoundCall(msgspec.Struct, frozen=True):
@@ -49,33 +55,56 @@ def names_by_site(templates: list[Template]) -> dict[int, set[str]]:
 
 
 def chains(file: InstrumentedFile, owner: str, templates: list[Template]) -> list[FoundChain]:
-    """The chains of one function that start from a uint8 array, longest first in source order."""
+    """The chains of one function that start from an array of plain numbers, longest first in source order."""
     names = {site: next(iter(seen)) for site, seen in names_by_site(templates).items() if len(seen) == 1}
-    starts = {t.site.info.index for t in templates if _largest_uint8(t.in_sig) >= SMALLEST}
-    if not starts & names.keys():
+    tables = {t.site.info.index for t in templates if _largest(_UINT8, t.in_sig) >= SMALLEST}
+    flows = {t.site.info.index for t in templates if _largest(_NUMBERS, t.in_sig) >= FLOW_SMALLEST} - tables
+    if not (tables | flows) & names.keys():
         return []  # finding links takes longer than all the rest of planning
     step = {link.source: link for link in file.links if file.infos[link.source].owner == owner}
     taken: set[int] = set()
     found = []
-    for first in sorted(starts & names.keys()):
+    for first in sorted((tables | flows) & names.keys()):
         role = role_of(names[first])
         if first in taken or role is None or role.kind != MAP or role.in_place:
             continue
-        links = [ChainLink(file.sites[first], names[first], None)]
-        here = first
-        while (link := step.get(here)) is not None and role_of(names.get(link.target, ""), link.operand) is not None:
-            here = link.target
-            links.append(ChainLink(file.sites[here], names[here], link.operand))
-        links = _trimmed(links)
+        variant = TABLE if first in tables else FLOW
+        links = _followed(file, first, names, step, variant)
         if _worth(links) and not taken & {link.site.info.index for link in links}:
             taken |= set(range(first, links[-1].site.info.index + 1))
-            found.append(FoundChain(tuple(links), between(links)))
+            found.append(FoundChain(tuple(links), between(links), variant))
     return found
 
 
-def _largest_uint8(signature: str) -> float:
-    """How many elements the largest uint8 array of a signature has; any number if its shape varies."""
-    shapes = [part.split(",") for part in re.findall(r"uint8\[([^\]]*)\]", signature)]
+def _followed(
+    file: InstrumentedFile, first: int, names: dict[int, str], step: dict[int, Link], variant: str
+) -> list[ChainLink]:
+    """The operations from the first one on, as far as they can be deferred."""
+    links = [ChainLink(file.sites[first], names[first], None)]
+    here = first
+    if variant == FLOW and not _flows(links[0]):
+        return []
+    while (link := step.get(here)) is not None and role_of(names.get(link.target, ""), link.operand) is not None:
+        here = link.target
+        following = ChainLink(file.sites[here], names[here], link.operand)
+        if variant == FLOW and not _flows(following):
+            break
+        links.append(following)
+    return _trimmed(links)
+
+
+def _flows(link: ChainLink) -> bool:
+    """Whether a kernel for any numbers has such an operation."""
+    role = link.role
+    return role.takes != TORCH and not role.makes_tensor and (role.kind != MAP or link.name.rpartition(".")[2] in OPS)
+
+
+_UINT8, _NUMBERS = re.compile(r"uint8\[([^\]]*)\]"), re.compile(r"(?:float32|float64|int16)\[([^\]]*)\]")
+
+
+def _largest(kind: re.Pattern[str], signature: str) -> float:
+    """How many elements the largest array of some types in a signature has; any number if its shape varies."""
+    shapes = [part.split(",") for part in kind.findall(signature)]
     sizes = [math.inf if "*" in shape else math.prod(int(extent) for extent in shape if extent) for shape in shapes]
     return max(sizes, default=0)
 

@@ -210,7 +210,8 @@ def _change(pilot: Pilot, applied: Applied) -> Change:
     unchecked = max(applied.trial.calls - applied.trial.checked + applied.trial.in_part, 1)
     original, variant = applied.trial.middle()
     what = " > ".join(name.rpartition(".")[2] for name in applied.names)
-    how = f"one table kernel ({', '.join(_engines(pilot)) or 'none'})" if applied.kind == "fuse" else applied.variant
+    kernel = "one kernel" if applied.variant == "flow" else "one table kernel"
+    how = f"{kernel} ({', '.join(_engines(pilot)) or 'none'})" if applied.kind == "fuse" else applied.variant
     if applied.kind == "inside":
         what = f"{applied.names[0]} inside the call"
     return Change(

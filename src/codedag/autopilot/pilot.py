@@ -410,7 +410,7 @@ class Pilot:
         seen = [t for t in every if t.site.mode != VARIANT]  # what was known from the start has its variant already
         taken: set[int] = set()
         for found in find.chains(file, owner, seen):
-            self.apply_chain(file, owner, found.links, found.between)
+            self.apply_chain(file, owner, found.links, found.between, found.variant)
             taken |= {link.site.info.index for link in found.links} | set(found.between)
         prefixes = find.prefixes(file, owner, seen, taken)
         kept = {link.site.info.index for prefix in prefixes for link in prefix.links}
@@ -428,8 +428,9 @@ class Pilot:
         self.widen.look()
 
     def apply_chain(
-        self, file: InstrumentedFile, owner: str, links: tuple[ChainLink, ...], between: tuple[int, ...]
-    ) -> None:
+        self, file: InstrumentedFile, owner: str, links: tuple[ChainLink, ...], between: tuple[int, ...],
+        variant: str = find.TABLE,
+    ) -> None:  # fmt: skip
         """Puts one kernel in the place of a chain, on trial."""
         names = [link.name for link in links]
         trial = Trial(" ".join(names))
@@ -439,9 +440,10 @@ class Pilot:
             self.shelf.take,
             trial,
             self._effects,
+            self.shelf.flow if variant == find.FLOW else None,
         )
         sites = [link.site.info.index for link in links]
-        applied = Applied("fuse", file.path, owner, sites, names, trial, "table")
+        applied = Applied("fuse", file.path, owner, sites, names, trial, variant)
         self.switch(file, applied, chain.variants())
 
     def apply_call(self, file: InstrumentedFile, owner: str, call: find.FoundCall) -> None:

@@ -130,7 +130,7 @@ class Replay:
         operand = {(link.source, link.target): link.operand for link in file.links}
         places = [None, *(operand[pair] for pair in zip(move.sites, move.sites[1:], strict=False))]
         links = tuple(ChainLink(file.sites[s], n, p) for s, n, p in zip(move.sites, move.chain, places, strict=True))
-        self.pilot.apply_chain(file, move.function, links, find.between(list(links)))
+        self.pilot.apply_chain(file, move.function, links, find.between(list(links)), move.variant or find.TABLE)
 
     def _prefix(self, file: InstrumentedFile, move: Move | Proven) -> None:
         if any(file.sites[site].variant is not None for site in move.sites):

@@ -27,6 +27,8 @@ from codedag.migrate.caller import Caller
 from codedag.migrate.clock import Clock, clock_for
 from codedag.migrate.deferred import OTHER, Deferred, Step, opening, replayed
 from codedag.migrate.express import Express, ExpressRun, nothing_raises
+from codedag.migrate.flow import Flow, Flows, Unsure
+from codedag.migrate.flow import opening as flow_opening
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.standin import Method, StandIn
 from codedag.migrate.table import Known, elements
@@ -35,6 +37,7 @@ from codedag.migrate.trial import Trial
 # Nine steps cost 34 us in Python, 88 us with a new table, 7 us on the fast lane (tests/unit/migrate/overhead.py);
 # above this the trial judges.
 SMALLEST = 4096  # elements
+UNSURE = 8  # calls that a kernel left to the steps as written, after which one in as many is too many
 Kernels = Callable[[Any, tuple[int, ...], Any, Any], Any]
 Variant = Callable[..., Any]
 
@@ -73,11 +76,14 @@ class Chain:
     """The variants of one chain's sites, and the trial that it is on."""
 
     def __init__(
-        self, links: Sequence[Link], between: Sequence[Any], kernels: Kernels, trial: Trial, effects: Effects
-    ) -> None:
+        self, links: Sequence[Link], between: Sequence[Any], kernels: Kernels, trial: Trial, effects: Effects,
+        flows: Flows | None = None,
+    ) -> None:  # fmt: skip
         self.links, self.between = list(links), list(between)
         self.trial = trial
         self._kernels = kernels
+        self._flows = flows  # given: the chain is one of any numbers, and not one of uint8 by a table
+        self._unsure = 0
         self._clock = clock_for(["cpu"])
         self._effects = effects
         self._pending = _Pending()
@@ -104,7 +110,7 @@ class Chain:
         return found
 
     def _fast_lane(self) -> Any:
-        if fast.native is None:
+        if fast.native is None or self._flows is not None:
             return None
         return fast.native.Lane(
             self.trial,
@@ -201,12 +207,15 @@ class Chain:
             where = place + self._shift
             source = _own(args[0]) if place < 0 else args[where] if where < len(args) else None
             run = self._express.open(source) if self._express is not None else None
-            standin = StandIn(run) if run is not None else opening(source, SMALLEST, self._known)
+            standin = StandIn(run) if run is not None else self._opening(source)
             if isinstance(standin, StandIn):
                 return standin, step
             reason = reason or standin.reason
         self.trial.decline(reason)
         return None
+
+    def _opening(self, source: Any) -> StandIn | No:
+        return opening(source, SMALLEST, self._known) if self._flows is None else flow_opening(source)
 
     def _step(self, standin: StandIn, step: Step, started: float, caller: Caller, last: bool) -> Any:
         step.caller = caller
@@ -217,7 +226,7 @@ class Chain:
             self._leave_express(standin, _getframe(2).f_globals)
         elif type(standin.deferred) is _FastRun and not standin.deferred.done:
             self._leave_express(standin, _getframe(2).f_globals)
-        deferred: Deferred = standin.deferred
+        deferred: Deferred | Flow = standin.deferred
         if not deferred.done:
             written = attempt(deferred.add, step)
             deferred.spent += perf_counter() - started
@@ -247,7 +256,7 @@ class Chain:
 
     # -- the end of the chain
 
-    def _finish(self, deferred: Deferred | ExpressRun, space: dict[str, Any]) -> Any:
+    def _finish(self, deferred: Deferred | ExpressRun | Flow, space: dict[str, Any]) -> Any:
         self._pending.drop(deferred)
         if not self.trial.active:
             return deferred.settle(space)
@@ -279,6 +288,10 @@ class Chain:
         return original
 
     def _did_not_work(self, result: Failed | No) -> None:
+        if isinstance(result, Unsure):
+            self._unsure += 1
+            if self._unsure >= UNSURE and self._unsure * UNSURE > self.trial.calls:
+                self.trial.stop(f"its result was not sure in {self._unsure} calls ({result.reason})")
         self.trial.decline(result.reason, lasting=isinstance(result, Failed))
         if isinstance(result, Failed) and not result.expected:
             self.trial.stop(f"it failed ({result.reason})")
@@ -296,7 +309,9 @@ class Chain:
             if not isinstance(kernel, No):
                 fast.taught(self._lane, express, deferred, kernel, result)
 
-    def _compute(self, deferred: Deferred | ExpressRun) -> Any:
+    def _compute(self, deferred: Deferred | ExpressRun | Flow) -> Any:
+        if isinstance(deferred, Flow):
+            return deferred.computed(self._flows)  # type: ignore[arg-type]
         if type(deferred) is Deferred:
             self._known = deferred.root
         known = deferred.finished()

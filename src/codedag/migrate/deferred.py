@@ -184,7 +184,7 @@ class Deferred:
 
     def _permute(self, step: Step, parameters: tuple[Any, ...]) -> Known:
         key = axes_key(parameters)
-        places = _places(step.function, step.at, key, len(self.axes), self.is_tensor)
+        places = permutation(step.function, step.at, key, len(self.axes), self.is_tensor)
         known = self.last.step((step.at, *key), step.role, step.run, None, ())
         known.places = places
         return known
@@ -245,7 +245,7 @@ def _value_axis(shape: tuple[int, ...]) -> int:
 
 
 @lru_cache(maxsize=256)
-def _places(function: Any, at: int, key: tuple[Any, ...], ndim: int, is_tensor: bool) -> tuple[int, ...]:
+def permutation(function: Any, at: int, key: tuple[Any, ...], ndim: int, is_tensor: bool) -> tuple[int, ...]:
     """Which axis of its input each axis of a permuting operation's result is; asks the operation itself."""
     tag: Any = sys.modules["numpy"].empty(_TAG[:ndim], "u1")
     tag = sys.modules["torch"].from_numpy(tag) if is_tensor else tag

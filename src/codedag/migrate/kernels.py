@@ -10,6 +10,8 @@ from typing import Any
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
 
+MOST_FLOWS = 64  # kernels of chains of any numbers; each takes a second to build
+
 
 class Shelf:
     """Kernels that are ready, and those that a background thread is building and proving."""
@@ -20,6 +22,7 @@ class Shelf:
         self._wanted: dict[tuple[Any, ...], object] = {}
         self._refused: dict[tuple[Any, ...], No] = {}
         self._threads: list[threading.Thread] = []
+        self.flows: dict[Any, Any] = {}
 
     def take(self, view: Any, rows: tuple[int, ...], table: Any, out: Any) -> Any:
         """A kernel for these arrays, or No: it is then being built for later calls, or cannot be had."""
@@ -55,6 +58,29 @@ class Shelf:
         else:
             self.ready.append(built)
 
+    def flow(self, spec: Any) -> Any:
+        """The kernel of a chain of any numbers, or No: it is then being built for later calls, or cannot be had."""
+        kernel = self.flows.get(spec)
+        if kernel is not None:
+            return kernel
+        if len(self.flows) >= MOST_FLOWS:
+            return No("too many different kernels")
+        mark = object()
+        if self._wanted.setdefault((os.getpid(), spec), mark) is mark:
+            thread = threading.Thread(target=self._build_flow, args=(spec,), name="codedag-kernel", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        if self._synchronous:
+            self.wait(600)
+            return self.flows.get(spec, No("no kernel could be built"))
+        return No("its kernel was still being built")
+
+    def _build_flow(self, spec: Any) -> None:
+        from codedag.tune.flow import flow_kernel
+
+        built = attempt(flow_kernel, spec)
+        self.flows[spec] = No(f"no kernel could be built: {built.reason}") if isinstance(built, Failed | No) else built
+
     def stock(self, wanted: Iterable[tuple[int, int]]) -> None:
         """Makes kernels ready by bytes per element and channels, before any array asks for them."""
         from codedag.tune.table import TableSpec, kernel_of
@@ -64,13 +90,15 @@ class Shelf:
 
     def engines(self) -> list[str]:
         """The engines of the kernels that are ready, with what was said about them."""
-        notes = [f"{k.engine}" + (f" ({k.note})" if getattr(k, "note", "") else "") for k in self.ready]
+        every = [*self.ready, *(k for k in self.flows.values() if not isinstance(k, No))]
+        notes = [f"{k.engine}" + (f" ({k.note})" if getattr(k, "note", "") else "") for k in every]
         return list(dict.fromkeys(notes))
 
     def reasons(self) -> list[str]:
         """Why a better engine was not used, or no kernel at all."""
         declined = [f"{name}: {why}" for kernel in self.ready for name, why in kernel.declined]
-        return list(dict.fromkeys([*declined, *(no.reason for no in self._refused.values())]))
+        refused = [*self._refused.values(), *(k for k in self.flows.values() if isinstance(k, No))]
+        return list(dict.fromkeys([*declined, *(no.reason for no in refused)]))
 
     def wait(self, seconds: float) -> None:
         """Gives kernels that are being built this long to be ready."""

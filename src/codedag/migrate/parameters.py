@@ -26,6 +26,9 @@ def parameter_key(value: Any, tensors: bool) -> tuple[Any, ...]:
     plain = _PLAIN.get(type(value))
     if plain is not None:
         return plain(value)
+    if type(value) is list and not tensors and value and all(type(one) is float for one in value):
+        numpy = sys.modules["numpy"]  # which makes an array of it in every operation
+        return (list, numpy.dtype(float), (len(value),), struct.pack(f"{len(value)}d", *value))
     return _torch_key(value) if tensors else _numpy_key(value)
 
 
