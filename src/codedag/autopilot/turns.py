@@ -160,7 +160,7 @@ class Turns(Batch):
     def nbytes(self) -> int:
         """The memory that is held for turns that have run ahead."""
         found = {id(v): v for turn in self.turns if turn is not None for v in turn.notes[1::2]}
-        return sum(getattr(value, "nbytes", 0) for value in found.values() if type(value) is not StandIn)
+        return sum(value.nbytes for value in found.values() if _is_array(value))
 
     def watching_seconds(self) -> float:
         """What it costs to see whether something has changed before each turn."""
@@ -222,6 +222,12 @@ class Turns(Batch):
         turn = self.turns[number]
         self.turns[number] = None
         return turn.notes if turn is not None else []
+
+
+def _is_array(value: Any) -> bool:
+    """Whether this is an array or a tensor; an attribute of anything else may be code of the program."""
+    kind = type(value)
+    return (kind.__module__, kind.__name__) in (("numpy", "ndarray"), ("torch", "Tensor"))
 
 
 def _is_it(one: Any, other: Any) -> bool:

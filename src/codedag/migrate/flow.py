@@ -118,6 +118,8 @@ class Flow:
         """Adds one parameter to the inputs or the numbers of a step; how the kernel sees it."""
         if value is None:
             return NONE
+        if type(value) not in _PLAIN and value.ndim > len(self.shape):
+            raise Declined("a parameter with more axes than the array")
         if type(value) in _PLAIN or value.size == 1:
             scalars.append(_number(value, dtype))
             return SCALAR
@@ -132,8 +134,6 @@ class Flow:
     def _aligned(self, value: Any) -> tuple[int, ...]:
         """The strides of a parameter along the axes of the array."""
         shape, ahead = self.shape, len(self.shape) - value.ndim
-        if ahead < 0:
-            raise Declined("a parameter with more axes than the array")
         strides = [0] * ahead
         for extent, own, stride in zip(shape[ahead:], value.shape, value.strides, strict=True):
             if own not in (1, extent):

@@ -81,3 +81,8 @@ def test_a_list_is_a_parameter_of_a_table() -> None:
         assert fused.f(image).tobytes() == plain(source).f(image).tobytes()
     assert fused.trial.calls == 3
     assert not fused.trial.declined
+
+
+def test_one_number_with_more_axes_would_give_more_axes() -> None:
+    declined = added(flow(), "operator.sub", 0, np.full((1, 1, 1, 1), 0.5, np.float32))
+    assert "more axes than the array" in declined.reason
