@@ -198,7 +198,7 @@ class Pilot:
         self.notes += [*self.team.conclude(), *self.heap.notes(), *self.widen.rest.notes()]
         if self.known:
             made = sum(applied.known for applied in self.applied)
-            self.notes.append(f"{made} changes were known from an earlier run and made from the start (--fresh: none)")
+            self.notes.append(f"changes known from an earlier run and made from the start: {made} (--fresh: none)")
         failure = site_module.native.failure()
         if failure:
             self.notes.append(f"observation ended early: {failure}")

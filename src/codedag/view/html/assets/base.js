@@ -115,9 +115,9 @@ function shadeOf(pu, variant) {
 const empty = (title, ...words) => el("div.card.empty", null, el("b", null, title), ...words);
 const code = (words) => el("code", null, words);
 // A place as `file:line`: without its folder, which would hide the line where there is little room.
-const place = (words) => el("code", { title: words }, fileName(words));
+const placeName = (words) => el("code", { title: words }, fileName(words));
 // The name of an operation, which is broken after its dots rather than within a word.
-const opName = (words, title) => el("span.name", { title }, words.split(/(?<=\.)/).flatMap((part, at) => at ? [el("wbr"), part] : [part]));
+const opName = (words, title) => el("span.name", { title }, el("span", null, words.split(/(?<=\.)/).flatMap((part, at) => at ? [el("wbr"), part] : [part])));
 const facts = (pairs) => el("dl.facts", null, pairs.filter(Boolean).map(([name, value]) => [el("dt", null, name), el("dd", null, value)]));
 const card = (width, title, ...children) => el(`section.card.${width}`, { "aria-label": title }, el("h2", null, title), ...children);
 
