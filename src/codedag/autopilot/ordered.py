@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from codedag.autopilot.stacking import Stacking
-from codedag.autopilot.streams import MOST, Streams, among, give_state, of_everybody, parts_of, state_of
+from codedag.autopilot.streams import MOST, Streams, among, give_state, of_everybody, parts_of, state_of, unwatched
 from codedag.instrument.guard import GaveUp, attempt, on_trial
 from codedag.instrument.python import uncollected
 from codedag.instrument.warned import Ear, calls_back, numbers_mode
@@ -130,6 +130,10 @@ class Batch:
         """Runs the items in this thread and others; True if all of them are done."""
         if calls_back():
             self.give_up("numpy is to call the program about odd numbers")
+            return False
+        shared = unwatched(self.given())
+        if shared:
+            self.give_up(f"items are given a {shared}, which they may move on or find another in each thread")
             return False
         helpers: list[Second] = []
         self.watch_generators()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
+import threading
 from collections.abc import Collection, Iterable
 from functools import cache
 from typing import Any
@@ -58,6 +59,17 @@ def among(values: Iterable[Any]) -> list[Any]:
     first = list(values)
     inside = [each for value in first for each in _inside(value)]
     return [each for each in (*first, *inside) if _is_plain(each)]
+
+
+def unwatched(values: Iterable[Any]) -> str:
+    """What is directly in some values and may change, or differ between threads, where no site stands; "" if nothing.
+
+    `x in rows` and `a, b = rows` move an iterator on.
+    """
+    for each in (each for value in values for each in (value, *_inside(value))):
+        if isinstance(each, threading.local) or hasattr(type(each), "__next__"):
+            return type(each).__qualname__
+    return ""
 
 
 def _inside(value: Any) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from functools import partial
 
 import pytest
@@ -57,6 +58,23 @@ def test_what_everybody_draws_from_and_what_is_given():
     data, own = Data(), random.Random(1)
     assert random._inst in of_everybody()
     assert among([data, 3, [own]]) == [data.rng, own]
+
+
+@pytest.mark.parametrize(
+    "held", [iter([1, 2, 3]), (k for k in range(3)), threading.local()], ids=lambda v: type(v).__name__
+)
+def test_what_moves_where_no_site_stands_gives_a_batch_up(held):
+    class Data:
+        def __init__(self):
+            self.rows = held
+
+        def get(self, index):
+            return index in self.rows
+
+    batch = Batch(partial(Data.get, Data()), [1, 2], Habit())
+    assert not batch.run(1)
+    assert type(held).__qualname__ in batch.reason
+    assert type(held) is threading.local or list(held)
 
 
 def test_a_generator_of_a_class_of_the_program_is_not_looked_at():
