@@ -65,7 +65,7 @@ static unsigned int version_of(PyTypeObject *t, int assign) {
         Py_DECREF(any);
     }
 #endif
-#ifdef Py_TPFLAGS_VALID_VERSION_TAG
+#if PY_VERSION_HEX < 0x030C0000 /* from then on a version that is not valid is 0, and later ones do not set the flag */
     if (!(t->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG)) return 0;
 #endif
     return t->tp_version_tag == 1 ? 0 : t->tp_version_tag;
