@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from codedag.backends.elementwise import MAP, PACK, TORCH, role_of
+from codedag.backends.elementwise import MAP, PACK, TORCH, Role, role_of
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import CALL, RECORD
@@ -59,14 +59,14 @@ def chains(file: InstrumentedFile, owner: str, templates: list[Template]) -> lis
     names = {site: next(iter(seen)) for site, seen in names_by_site(templates).items() if len(seen) == 1}
     tables = {t.site.info.index for t in templates if _largest(_UINT8, t.in_sig) >= SMALLEST}
     flows = {t.site.info.index for t in templates if _largest(_NUMBERS, t.in_sig) >= FLOW_SMALLEST} - tables
-    if not (tables | flows) & names.keys():
+    starts = [first for first in sorted((tables | flows) & names.keys()) if _begins(names[first], first in flows)]
+    if not starts:
         return []  # finding links takes longer than all the rest of planning
     step = {link.source: link for link in file.links if file.infos[link.source].owner == owner}
     taken: set[int] = set()
     found = []
-    for first in sorted((tables | flows) & names.keys()):
-        role = role_of(names[first])
-        if first in taken or role is None or role.kind != MAP or role.in_place:
+    for first in starts:
+        if first in taken:
             continue
         variant = TABLE if first in tables else FLOW
         links = _followed(file, first, names, step, variant)
@@ -82,21 +82,24 @@ def _followed(
     """The operations from the first one on, as far as they can be deferred."""
     links = [ChainLink(file.sites[first], names[first], None)]
     here = first
-    if variant == FLOW and not _flows(links[0]):
-        return []
     while (link := step.get(here)) is not None and role_of(names.get(link.target, ""), link.operand) is not None:
         here = link.target
         following = ChainLink(file.sites[here], names[here], link.operand)
-        if variant == FLOW and not _flows(following):
+        if variant == FLOW and not _flows(following.name, following.role):
             break
         links.append(following)
     return _trimmed(links)
 
 
-def _flows(link: ChainLink) -> bool:
+def _begins(name: str, is_flow: bool) -> bool:
+    """Whether a chain can begin with an operation of this name."""
+    role = role_of(name)
+    return role is not None and role.kind == MAP and not role.in_place and (not is_flow or _flows(name, role))
+
+
+def _flows(name: str, role: Role) -> bool:
     """Whether a kernel for any numbers has such an operation."""
-    role = link.role
-    return role.takes != TORCH and not role.makes_tensor and (role.kind != MAP or link.name.rpartition(".")[2] in OPS)
+    return role.takes != TORCH and not role.makes_tensor and (role.kind != MAP or name.rpartition(".")[2] in OPS)
 
 
 _UINT8, _NUMBERS = re.compile(r"uint8\[([^\]]*)\]"), re.compile(r"(?:float32|float64|int16)\[([^\]]*)\]")
