@@ -27,7 +27,7 @@ from codedag.migrate.caller import Caller
 from codedag.migrate.clock import Clock, clock_for
 from codedag.migrate.deferred import OTHER, Deferred, Step, opening, replayed
 from codedag.migrate.express import Express, ExpressRun, nothing_raises
-from codedag.migrate.flow import Flow, Flows, Unsure
+from codedag.migrate.flow import Flow, Flows, Never, Unsure
 from codedag.migrate.flow import opening as flow_opening
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.standin import Method, StandIn
@@ -210,6 +210,8 @@ class Chain:
             standin = StandIn(run) if run is not None else self._opening(source)
             if isinstance(standin, StandIn):
                 return standin, step
+            if isinstance(standin, Never):
+                self.trial.stop(standin.reason)
             reason = reason or standin.reason
         self.trial.decline(reason)
         return None

@@ -42,6 +42,10 @@ class Unsure(No, frozen=True):
     """A call whose result could differ from numpy's, so that it ran as written."""
 
 
+class Never(No, frozen=True):
+    """A value of a kind that no such chain takes: the operations were seen on something else than arrays of numpy."""
+
+
 class Flow:
     """The source array, the steps so far, and what they did to its axes, memory and type."""
 
@@ -286,6 +290,9 @@ def opening(source: Any) -> StandIn | No:
     """A stand-in for the result of the first operation on an array of plain numbers, or why there is none."""
     numpy = sys.modules.get("numpy")
     if numpy is None or type(source) is not numpy.ndarray:
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(source, torch.Tensor):
+            return Never("input is a tensor of torch that is not uint8")
         return No(f"input is {type(source).__name__}, not a numpy array")
     if int(numpy.__version__.partition(".")[0]) < 2:
         return No("before numpy 2, types depend on values")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from fusing import fuse, plain
 
 from codedag.migrate.deferred import Step
-from codedag.migrate.flow import Flow, opening
+from codedag.migrate.flow import Flow, Never, opening
 from codedag.migrate.guard import attempt
 from codedag.migrate.standin import StandIn
 from codedag.tune.flow_source import SCALAR, FlowStep
@@ -71,6 +72,13 @@ def test_what_does_not_enter() -> None:
     assert "shape" in str(opening(FLOATS[:2, :2]))
     with np.errstate(under="warn"):
         assert "too small" in str(opening(FLOATS))
+
+
+def test_a_chain_that_meets_tensors_ends_at_once() -> None:
+    torch = pytest.importorskip("torch")
+    never = opening(torch.ones(200, 200))
+    assert isinstance(never, Never)
+    assert "tensor" in never.reason
 
 
 def test_a_list_is_a_parameter_of_a_table() -> None:
