@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
 from codedag.autopilot.applied import LOOP, PLACE, Applied, Function, Refused, Watch
-from codedag.autopilot.heap import Heap
 from codedag.autopilot.inside import Inside
 from codedag.autopilot.proving import Proving, WhenProven
 from codedag.autopilot.recalled import Recalled, is_recalled
@@ -40,6 +39,7 @@ from codedag.ir.verdict import No
 from codedag.migrate.chain import Chain
 from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.heap import Heap
 from codedag.migrate.kernels import Shelf
 from codedag.migrate.memory import Memory
 from codedag.migrate.substitute import Substitute

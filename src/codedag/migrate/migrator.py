@@ -19,6 +19,7 @@ from codedag.migrate.contexts import Contexts
 from codedag.migrate.counted import Counted, summed
 from codedag.migrate.guard import attempt
 from codedag.migrate.guarded import Arm, Guarded
+from codedag.migrate.heap import holding
 from codedag.migrate.modes import Mode, mode_of
 from codedag.migrate.passages import Passages
 from codedag.migrate.patches import Patch, Patches
@@ -96,6 +97,7 @@ class Migrator:
         self._note_results()
         attempt(self.passages.attach)
         workers.join(self)
+        attempt(holding.begin)
         return self.outcome.counts()
 
     def _groups(self) -> dict[str, list[Wish]]:
@@ -207,6 +209,7 @@ class Migrator:
             _holding.pop(patch.source, None)
         count = len(patches.applied)
         patches.restore()
+        attempt(holding.end)
         return count
 
     def own(self) -> dict[str, Counted]:

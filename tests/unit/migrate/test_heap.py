@@ -1,6 +1,12 @@
 """Freed memory is kept where pages come and go, and only there."""
 
-from codedag.autopilot.heap import BLOCK, CHURN, TRIM, Heap, Reading, churn, keep_freed
+import os
+import subprocess
+import sys
+
+import pytest
+
+from codedag.migrate.heap import BLOCK, CHURN, TRIM, Heap, Holding, Reading, churn, keep_freed
 
 
 def looked(*readings: Reading | None, works: bool = True, most_nbytes: int | None = None):
@@ -67,3 +73,47 @@ def test_a_quarter_of_the_budget_at_most():
 def test_a_setting_of_the_user_stays(monkeypatch):
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
     assert not keep_freed(TRIM)
+
+
+def test_memory_is_kept_until_the_last_plan_is_restored():
+    pytest.importorskip("numpy")
+    told: list[object] = []
+    holding = Holding(lambda nbytes: not told.append(nbytes), lambda: told.append("given back"))
+    holding.begin()
+    holding.begin()
+    holding.end()
+    assert told == [TRIM]
+    holding.end()
+    holding.begin()
+    assert told == [TRIM, "given back", TRIM]
+
+
+#: 30 blocks of 3 MB: the C library keeps 6 MB at most of its own accord.
+PROGRAM = """
+import resource
+import numpy as np
+from codedag.migrate.migrator import Migrator
+from codedag.migrate.wishes import Wishes
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    blocks = [np.full(3 << 17, n, np.float64) for n in range(30)]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+faults()
+assert faults() > 10_000
+with Migrator(Wishes(())):
+    faults()
+    assert faults() < 1_000
+del np
+held = int(open("/proc/self/statm").read().split()[1])
+assert held * 4096 < 200 << 20, held
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there the system tells")
+def test_a_plan_in_force_keeps_freed_memory():
+    pytest.importorskip("numpy")
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_TUN"))}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=plain, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

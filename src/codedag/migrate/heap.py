@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from codedag.ir import clock as time
 
@@ -93,9 +93,55 @@ def keep_freed(nbytes: int) -> bool:
     """Has the C library keep so much freed memory; whether it does.  Who has set it in the environment knows better."""
     if nbytes < BLOCK or any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
         return False
-    import ctypes
-
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "gnu_get_libc_version") or not hasattr(library, "mallopt"):
+    library = _library()
+    if library is None:
         return False
     return bool(library.mallopt(_BLOCK_OPTION, BLOCK) == 1 and library.mallopt(_TRIM_OPTION, nbytes) == 1)
+
+
+def give_back() -> None:
+    """Has the C library keep no more than it may reach by itself (twice the largest block), and returns the rest now.
+
+    What the limits were before cannot be asked, and the smallest ones would make the program slower than it was.
+    """
+    library = _library()
+    if library is not None:
+        library.mallopt(_TRIM_OPTION, 2 * BLOCK)
+        library.malloc_trim(0)
+
+
+def _library() -> Any:
+    """The C library, if it is one whose limits can be set."""
+    import ctypes
+
+    if not sys.platform.startswith("linux"):
+        return None
+    library = ctypes.CDLL(None)
+    known = ("gnu_get_libc_version", "mallopt", "malloc_trim")
+    return library if all(hasattr(library, name) for name in known) else None
+
+
+@dataclass(slots=True)
+class Holding:
+    """Freed memory that is kept as long as some plan is in force."""
+
+    keep: Callable[[int], bool] = lambda nbytes: keep_freed(nbytes)
+    give: Callable[[], None] = lambda: give_back()
+    _holders: int = 0
+    _kept: bool = False
+
+    def begin(self) -> None:
+        """One more plan is in force."""
+        self._holders += 1
+        if not self._kept and "numpy" in sys.modules:  # without arrays there is nothing large that comes and goes
+            self._kept = self.keep(TRIM)
+
+    def end(self) -> None:
+        """One plan less is; with the last one everything is given back."""
+        self._holders -= 1
+        if not self._holders and self._kept:
+            self._kept = False
+            self.give()
+
+
+holding = Holding()
