@@ -76,7 +76,7 @@ def features(nest: LoopNest, schedule: Schedule, caches: Sequence[int] = CACHES)
     turning = [level for level in levels if level.turns > 1] or levels[-1:]
     fetched = [fetched_lines(nest, levels, size // part) / every for size in caches for part in (1, 2)]
     tile = sum(_lines(access, _covered(nest, levels, len(nest.extents))) for access in nest.accesses) * LINE
-    begun = _headers(levels) / every
+    begun = _headers(turning) / every
     guess = _cycles(nest, turning[-1]) + HEADER * begun + sum(map(mul, BEYOND, fetched[::2]))
     return [
         math.log2(guess), *(math.log2(1e-6 + each) for each in fetched), *(math.log2(tile / size) for size in caches),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import random
 from collections import OrderedDict
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from codedag.ir import BadFile
+from codedag.tune import CostModel, Record
 from codedag.tune.loops import LINE, Access, LoopNest, Schedule, features, fetched_lines, levels_of
-from codedag.tune.ranking import Ranking, Record
 
 CACHES = (2048, 8192)
 ITEM = 32  # half of a line: what small nests touch is then more than a cache holds
@@ -121,7 +124,7 @@ def test_what_comes_from_memory_is_told_by_the_loops(measured: dict[LoopNest, li
 def test_a_nest_that_was_not_seen_is_ranked(measured: dict[LoopNest, list[Record]]) -> None:
     correlations, found = [], 0
     for nest, own in measured.items():
-        model = Ranking.fit([one for other, each in measured.items() if other != nest for one in each], CACHES)
+        model = CostModel.fit([one for other, each in measured.items() if other != nest for one in each], CACHES)
         order = model.rank(nest, [one.schedule for one in own])
         seconds = {one.schedule: one.seconds for one in own}
         correlations.append(spearman(list(map(float, range(len(order)))), [seconds[one] for one in order]))
@@ -134,15 +137,15 @@ def test_the_order_does_not_depend_on_that_of_the_records(measured: dict[LoopNes
     every = [one for own in measured.values() for one in own]
     nest = next(iter(measured))
     candidates = [one.schedule for one in measured[nest]]
-    assert Ranking.fit(every, CACHES).rank(nest, candidates) == Ranking.fit(every, CACHES).rank(nest, candidates)
-    assert Ranking.fit(every, CACHES).rank(nest, []) == []
+    assert CostModel.fit(every, CACHES).rank(nest, candidates) == CostModel.fit(every, CACHES).rank(nest, candidates)
+    assert CostModel.fit(every, CACHES).rank(nest, []) == []
 
 
 def test_too_few_records_are_refused() -> None:
     nest = turned(8, 8)
     one = [Record(nest, schedule, 1.0) for schedule in schedules(nest, 3, 0)]
     with pytest.raises(ValueError, match="at least"):
-        Ranking.fit(one)
+        CostModel.fit(one)
 
 
 def test_orders_and_strides_must_name_every_loop() -> None:
@@ -157,3 +160,26 @@ def test_orders_and_strides_must_name_every_loop() -> None:
 def test_features_are_as_many_for_every_nest() -> None:
     two, three = turned(8, 8), product(4, 4, 4)
     assert len(features(two, schedules(two, 1, 0)[0])) == len(features(three, schedules(three, 1, 0)[0]))
+
+
+def test_a_saved_model_ranks_as_before(measured: dict[LoopNest, list[Record]], tmp_path: Path) -> None:
+    model = CostModel.fit([one for own in measured.values() for one in own], CACHES)
+    model.save(tmp_path / "model.json")
+    again = CostModel.load(tmp_path / "model.json")
+    for nest, own in measured.items():
+        candidates = [one.schedule for one in own]
+        assert again.score(nest, candidates) == model.score(nest, candidates)
+
+
+@pytest.mark.parametrize("change", [{"format": "other"}, {"version": 2}, {"line": [1.0]}, {"trees": [[]]}])
+def test_what_is_no_saved_model_is_refused(
+    change: dict[str, object], measured: dict[LoopNest, list[Record]], tmp_path: Path
+) -> None:
+    place = tmp_path / "model.json"
+    CostModel.fit(next(iter(measured.values())), CACHES).save(place)
+    place.write_text(json.dumps(json.loads(place.read_text()) | change))
+    with pytest.raises(BadFile, match="no model of costs"):
+        CostModel.load(place)
+    place.write_text("{")
+    with pytest.raises(BadFile, match="no model of costs"):
+        CostModel.load(place)
