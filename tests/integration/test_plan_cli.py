@@ -68,6 +68,20 @@ def test_the_same_seed_gives_the_same_bytes_and_more_budget_is_never_worse(tmp_p
         assert longer["makespan_seconds"] <= first["makespan_seconds"]
 
 
+def test_a_faster_variant_on_the_same_unit_is_a_gain(tmp_path):
+    made = instance([0], [], {"cpu": [1.0]})
+    made["costs"]["rows"][0] |= {
+        "variant": "cv2",
+        "alternatives": [{"variant": "original", "seconds": 4.0, "status": "ok"}],
+    }
+    plan, done = planned(made, tmp_path)
+    assert (plan["strategy"], plan["makespan_seconds"], plan["baseline_seconds"]) == ("stay", 1.0, 4.0)
+    assert "4.00 times as fast as the program as written (4 s)" in done.stdout
+    same, done = planned(instance([0], [], {"cpu": [1.0]}), tmp_path)
+    assert same["baseline_seconds"] == 1.0
+    assert "nothing that was found is faster than the program as written" in done.stdout
+
+
 def test_json_says_the_same_as_the_file(tmp_path):
     made = random_instance(12, 20)
     plan, done = planned(made, tmp_path, "--json", "--budget", 0.01)
