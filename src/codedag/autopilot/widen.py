@@ -43,7 +43,7 @@ SMALL_GAIN = 1.15
 HOPELESS = ((2, 0.2), (FIRST, 0.5))
 FAILURES, PREPARED = 3, 25  # batches given up before the move is, and functions prepared on demand
 RETRIES, AGAIN = 2, 40  # how often it is tried again, and after how many batches (4 and 16 times as many)
-FREE, SHARE = 0.3, 0.06  # seconds, and share of the time, that may be spent on doing work twice before there is a gain
+FREE, SHARE = 0.6, 0.1  # seconds, and share of the time, that may be spent on doing work twice before there is a gain
 MOST_THREADS = 4
 FETCHER = "torch.utils.data._utils.fetch"
 
