@@ -325,7 +325,7 @@ def _targets(rng, made, args):
     arrays = [value for value in args if isinstance(value, np.ndarray)]
     if not arrays:
         return None
-    a = rng.choice(arrays)
+    a = np.asarray(rng.choice(arrays))  # a matrix has two axes, whatever is done to it
     wider = np.zeros((a.shape[0] + 1, *a.shape[1:]), a.dtype) if a.ndim else a
     if rng.random() < 0.3 and a.ndim:
         wider[1:] = a

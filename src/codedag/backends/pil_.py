@@ -396,7 +396,8 @@ def _(call: Any) -> Verdict:
     """L, RGB and RGBA into each other, 1024 to 2**22 pixels, no transparent colour."""
     if call.matrix is not None or type(call.mode) is not str:
         return answer("a matrix is given, or no mode")
-    if not all(isinstance(one, int) and 0 <= one <= 256 for one in (call.dither or 0, call.palette, call.colors)):
+    options = (0 if call.dither is None else call.dither, call.palette, call.colors)
+    if not all(isinstance(one, int) and 0 <= one <= 256 for one in options):
         return answer("an odd option")
     reason = _picture(call.self, ("L", "RGB", "RGBA"))
     if reason or (call.self.mode, call.mode) not in _CONVERSIONS:
