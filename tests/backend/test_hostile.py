@@ -21,6 +21,9 @@ SUBSTITUTIONS = {
 ALL = sorted(SUBSTITUTIONS)
 #: scipy itself can crash on odd calls of these.
 CRASH = ("scipy.ndimage.binary_closing", "scipy.ndimage.binary_opening")
+#: Calls that nobody makes find a new disagreement about one in some ten thousand: the whole run looks for more of them,
+#: with the printed seed, and a short one sees that those which are known stay right.
+KNOWN_SEED = 78
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -29,15 +32,20 @@ def check(name, calls, seed):
     assert {number: said for number, said in found.items() if said} == {}
 
 
+@pytest.fixture
+def hostile_seed(request, seed):
+    return seed if request.config.getoption("--full") else KNOWN_SEED
+
+
 @pytest.mark.parametrize("name", [name for name in ALL if not name.startswith(CRASH)])
-def test_hostile_calls(name, seed):
-    check(name, 40, seed)
+def test_hostile_calls(name, hostile_seed):
+    check(name, 40, hostile_seed)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in ALL if not name.startswith(CRASH)])
-def test_many_hostile_calls(name, seed):
-    check(name, 600, seed + 1)
+def test_many_hostile_calls(name, hostile_seed):
+    check(name, 600, hostile_seed + 1)
 
 
 def picture(dtype="float32"):
@@ -49,6 +57,24 @@ def test_numbers_in_the_byte_order_of_another_machine_are_declined():
     foreign = picture(">f4")
     assert reason("albucore.from_float", foreign, np.uint8) == FOREIGN
     assert reason("albucore.from_float", foreign.astype("f4"), np.uint8) == ""
+
+
+def test_a_byte_order_that_is_written_out_stays_in_the_result():
+    image = picture()[:, :, 0].copy()
+    assert reason("scipy.ndimage.convolve1d", image.view(image.dtype.newbyteorder("<")), [3.0]) == FOREIGN
+    assert reason("scipy.ndimage.convolve1d", image, [3.0]) == ""
+
+
+def test_axes_that_only_equal_whole_numbers_are_scipys():
+    image = picture()[:, :, 0].copy()
+    assert reason("scipy.ndimage.rotate", image, 30.0, (1, np.array([0])), order=1) != ""
+    assert reason("scipy.ndimage.rotate", image, 30.0, (1, 0), order=1) == ""
+
+
+def test_an_option_that_is_a_complex_zero_is_pillows():
+    image = pytest.importorskip("PIL.Image").fromarray(np.zeros((64, 64), np.uint8))
+    assert reason("PIL.Image.Image.convert", image, "RGB", dither=0j) != ""
+    assert reason("PIL.Image.Image.convert", image, "RGB", dither=None) == ""
 
 
 def test_numbers_of_more_than_64_bits_are_declined():

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-FOREIGN = "numbers in the byte order of another machine"
+FOREIGN = "numbers in the byte order of another machine, or with their own written out"
 HUGE = "a whole number of more than 64 bits"
 UNDERFLOW = "numpy tells here of numbers that get too small"
 
@@ -25,8 +25,8 @@ def hazard(values: Iterable[Any]) -> str:
         if type(value) is int:
             if not -(2**63) <= value < 2**63:
                 return HUGE
-        elif isinstance(value, array) and not value.dtype.isnative:
-            return FOREIGN
+        elif isinstance(value, array) and (not value.dtype.isnative or value.dtype.byteorder in "<>"):
+            return FOREIGN  # a result may have the very type of its argument
     return "" if numpy is None or _silent(numpy)() else UNDERFLOW
 
 

@@ -196,7 +196,8 @@ def _rotation(shape: tuple[int, int], angle: float, reshape: bool) -> tuple[Arra
 @rotate.guard
 def _(call: Any) -> Verdict:
     """In the plane of an image of one channel; images, orders and borders as shift takes them."""
-    plain = is_number(call.angle) and abs(call.angle) < FAR and call.axes in ((1, 0), (0, 1))
+    whole = type(call.axes) is tuple and all(type(axis) is int for axis in call.axes)
+    plain = is_number(call.angle) and abs(call.angle) < FAR and whole and call.axes in ((1, 0), (0, 1))
     odd = "" if plain and type(call.reshape) is bool else "not a plain angle in the plane of the image"
     return answer(left_out(call, ("output",)) or odd or _lookup(call))
 
