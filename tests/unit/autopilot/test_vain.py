@@ -8,7 +8,7 @@ import pytest
 
 from codedag.autopilot.applied import LOOP, Applied
 from codedag.autopilot.vain import Tried, in_vain, is_open
-from codedag.autopilot.widen import Lane, Widen
+from codedag.autopilot.widen import FREE, SHARE, Lane, Widen
 from codedag.migrate.trial import Trial
 
 NOT_FASTER = "not faster here: 0.90x over 6 interleaved batches"
@@ -72,12 +72,12 @@ def test_batches_are_compared_as_far_as_that_costs_little_until_there_is_a_gain(
     made, _ = widen
     now = [100.0]
     monkeypatch.setattr("codedag.autopilot.widen.time", SimpleNamespace(perf_counter=lambda: now[0]))
-    lane = Lane(("a.py", "f"), Trial("items"), batches=4, began=99.0)
-    assert not made.waits(lane)  # 0.25 s for the first one
+    lane = Lane(("a.py", "f"), Trial("items"), batches=4, began=100.0 - 3 * FREE)
+    assert not made.waits(lane)  # the first one takes less than is free
     lane.trial.record(1.0, 1.0, True)
-    lane.twice = 0.25
+    lane.twice = 0.75 * FREE
     assert made.waits(lane)
-    now[0] = 110.0
+    now[0] = 100.0 + 2 * FREE / SHARE
     assert not made.waits(lane)
     now[0] = 100.0
     lane.trial.record(1.5, 1.0, True)
