@@ -22,7 +22,7 @@ from codedag.migrate.guarded import Arm, Guarded
 from codedag.migrate.heap import holding
 from codedag.migrate.modes import Mode, mode_of
 from codedag.migrate.passages import Passages
-from codedag.migrate.patches import Patch, Patches
+from codedag.migrate.patches import Patch, Patches, in_turn
 from codedag.migrate.trial import Trial
 from codedag.migrate.usable import library_of, may_run
 from codedag.migrate.wishes import ORIGINAL, Wish, Wishes
@@ -86,8 +86,10 @@ class Migrator:
 
     def apply(self) -> dict[str, int]:
         """How many functions were patched, failed and were skipped; zeros if the plan is in force already."""
-        if self.is_applied:
-            return Outcome().counts()
+        with in_turn():
+            return Outcome().counts() if self.is_applied else self._apply().counts()
+
+    def _apply(self) -> Outcome:
         self.outcome = Outcome()
         prepared = [one for group in self._groups().values() if (one := self._prepare(group)) is not None]
         patches = Patches(*prepared)
@@ -98,7 +100,7 @@ class Migrator:
         attempt(self.passages.attach)
         workers.join(self)
         attempt(holding.begin)
-        return self.outcome.counts()
+        return self.outcome
 
     def _groups(self) -> dict[str, list[Wish]]:
         groups: dict[str, list[Wish]] = {}
@@ -199,12 +201,14 @@ class Migrator:
 
     def restore(self) -> int:
         """How many functions were put back; 0 if nothing was replaced."""
-        if self.patches is None:
-            return 0
+        with in_turn():
+            return 0 if self.patches is None else self._restore(self.patches)
+
+    def _restore(self, patches: Patches) -> int:
         workers.leave(self)
         attempt(self.passages.give_back)
         self._last = self.counted()
-        patches, self.patches = self.patches, None
+        self.patches = None
         for patch in patches.patches:
             _holding.pop(patch.source, None)
         count = len(patches.applied)

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
@@ -275,6 +275,15 @@ class _State:
                 self._working = not outermost
         self._attend_to_news()
 
+    @contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """A block in which no other thread changes anything; what it imported meanwhile is looked at afterwards."""
+        try:
+            with self.lock:
+                yield
+        finally:
+            self._attend_to_news()
+
     def _attend_to_news(self) -> None:
         """What was loaded is looked at, unless somebody is at work, who then does it afterwards."""
         while self._news and not self._working and self.lock.acquire(blocking=False):
@@ -364,6 +373,11 @@ class _State:
 _state = _State()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_state.fresh_lock)
+
+
+def in_turn() -> AbstractContextManager[None]:
+    """A block in which no other thread applies or restores anything."""
+    return _state.in_turn()
 
 
 def _loaded(source: str) -> Any:

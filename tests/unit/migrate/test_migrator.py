@@ -568,6 +568,61 @@ def test_threads_lose_no_result(toys):
     assert results == [3.0] * 2000
 
 
+def during_the_proof(toys, what):
+    """Runs this in another thread while a plan is being applied; what it gave once it could."""
+    given, threads = [], []
+
+    def run(x):
+        if not threads:
+            threads.append(threading.Thread(target=lambda: given.append(what())))
+            threads[0].start()
+            threads[0].join(0.2)  # it waits for us, or is done
+        return x + x
+
+    toys.register(run=run)
+    return given, threads
+
+
+def test_two_threads_that_apply_one_migrator_apply_it_once(toys):
+    original = toys.double
+    migrator = PipelineMigrator.from_plan(plan())
+    given, threads = during_the_proof(toys, migrator.apply)
+    assert migrator.apply() == {"patched": 1, "failed": 0, "skipped": 0}
+    threads[0].join(10)
+    assert given == [{"patched": 0, "failed": 0, "skipped": 0}]
+    assert migrator.restore() == 1
+    assert toys.double is original
+
+
+def test_two_migrators_of_two_threads_do_not_replace_one_function_both(toys):
+    original = toys.double
+    first, second = (PipelineMigrator.from_plan(plan()) for _ in range(2))
+    given, threads = during_the_proof(toys, second.apply)
+    assert first.apply()["patched"] == 1
+    threads[0].join(10)
+    assert given == [{"patched": 0, "failed": 0, "skipped": 1}]
+    assert reason_of(second) == "another migrator has replaced it"
+    assert (second.restore(), first.restore()) == (0, 1)
+    assert toys.double is original
+
+
+def test_what_is_imported_in_another_thread_while_a_plan_is_applied_is_looked_at(toys, monkeypatch):
+    from codedag.migrate import migrator as room
+    from codedag.migrate.patches import _state
+
+    toys.register()
+
+    def join(migrator):  # the last part of applying
+        other = threading.Thread(target=_state.loaded, args=(toys.module,))
+        other.start()
+        other.join(5)
+        assert not other.is_alive()
+
+    monkeypatch.setattr(room.workers, "join", join)
+    with codedag.apply(plan()):
+        assert _state._news == []
+
+
 def test_a_function_that_is_loaded_later_is_replaced_then(toys):
     toys.register()
     module = sys.modules.pop(NAME)
