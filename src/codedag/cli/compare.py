@@ -15,6 +15,10 @@ from codedag.cli.options import PROGRAM_SETTINGS, target_of, tell
 
 if TYPE_CHECKING:
     from codedag.experiment.comparison import Comparison, Subject
+    from codedag.experiment.ratio import Ratio
+
+# Bounds further apart than this hold both a loss and a gain that somebody would notice.
+WIDE = 1.2
 
 
 @click.command(
@@ -111,15 +115,26 @@ def _lines(found: Comparison) -> list[str]:
     peaks = [size_text(max(run.peak_nbytes for run in runs)) for runs in both]
     return [
         f"{join(found.subject.argv)}: {len(found.plain)} rounds, interleaved, order drawn with seed {found.seed}",
-        f"time: {found.wall} ({found.wall.verdict}); best run {plain:.2f} s plain, {optimised:.2f} s optimised",
+        f"time: {found.wall} ({_clearly(found.wall)}); best run {plain:.2f} s plain, {optimised:.2f} s optimised",
         f"CPU time: {found.cpu}; peak memory {peaks[0]} plain, {peaks[1]} optimised",
         f"results: {_verdict(found)}",
         *(f"  {each.what}: {kinds[each.equal]}{_counted(each.compared, each.detail)}" for each in found.same),
         *([f"the last optimised run's own estimate: {found.estimate}"] if found.estimate else []),
         *(f"changed: {change['where']} {change['what']}" for change in found.changes),
         *(f"note: {note}" for note in found.notes),
-        f"next: codedag run {join(found.subject.argv)}",
+        f"next: {_next(found)}",
     ]
+
+
+def _clearly(found: Ratio) -> str:
+    """The verdict; an interval that holds both a loss and a gain worth having says nothing yet."""
+    wide = found.verdict == "no difference" and found.high / found.low > WIDE
+    return "unclear: more rounds would tell" if wide else found.verdict
+
+
+def _next(found: Comparison) -> str:
+    program = join(found.subject.argv)
+    return f"codedag run {program}" if found.is_same else f"codedag run -o RUN {program}, then codedag view RUN"
 
 
 def _verdict(found: Comparison) -> str:

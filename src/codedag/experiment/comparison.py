@@ -212,7 +212,7 @@ def _warnings(found: Comparison) -> list[str]:
             "so the ratio says little; repeat it when the machine is quiet"
         )
     longest = max(each.seconds for each in found.plain)
-    if longest < SHORT_SECONDS:
+    if longest < SHORT_SECONDS and found.wall.verdict != "faster":
         notes.append(
             f"the program ends within {longest:.1f} s: starting, observing and proving take longer than what can be "
             "gained; compare it with more epochs or more data"

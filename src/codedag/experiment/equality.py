@@ -32,10 +32,19 @@ class Same:
     difference: float = 0.0  # the largest, as a share of the largest value, where it is within what was allowed
 
 
+_RUNS = ("optimised", "plain")
+_AGAIN = ("the second time", "the first")
+
+
+def _both(other: object, plain: object, runs: tuple[str, str] = _RUNS) -> str:
+    """Two values that differ, each with the run that it is of."""
+    return f"{other} {runs[0]}, {plain} {runs[1]}"
+
+
 def exit_codes(plain: Sequence[int], other: Sequence[int]) -> Same:
     """Whether all runs ended alike."""
     odd = [code for code in other if code not in plain]
-    detail = f"{odd[0]} against {plain[0]}" if odd else f"{plain[0]}"
+    detail = _both(odd[0], plain[0]) if odd else f"{plain[0]}"
     return Same("exit code", not odd, 1, detail)  # one code per run, as there are so many lines or batches per run
 
 
@@ -54,9 +63,9 @@ def printed(plain: Sequence[str], other: Sequence[str], share: float = 0.0) -> S
     for text in other:
         different = _difference(expected, text.splitlines(), share)
         if different:
-            return Same("stdout", False, len(other), different)
+            return Same("stdout", False, len(expected), different)
     left = sum(line.left_out for line in expected)
-    words = [f"{left} varying or timed figures left out"] if left else []
+    words = [f"{left} varying or timed figure{'' if left == 1 else 's'} left out"] if left else []
     near = [text for text in other if _difference(expected, text.splitlines(), 0.0)]
     words += [f"figures within {share:.2g} of each other"] if near else []
     return Same("stdout", True, len(expected), ", ".join(words), share if near else 0.0)
@@ -64,10 +73,10 @@ def printed(plain: Sequence[str], other: Sequence[str], share: float = 0.0) -> S
 
 def _difference(expected: list[_Line], found: list[str], share: float) -> str:
     if len(expected) != len(found):
-        return f"{len(found)} lines against {len(expected)}"
+        return _both(f"{len(found)} lines", len(expected))
     for number, (line, text) in enumerate(zip(expected, found, strict=True), 1):
         if not line.allows(text, share):
-            return f"line {number}: {text[:120]!r} against {line.text[:120]!r}"
+            return f"line {number}: {_both(repr(text[:120]), repr(line.text[:120]))}"
     return ""
 
 
@@ -151,7 +160,7 @@ def passed_around(plain: Sequence[Streams], other: Sequence[Streams], nearness: 
 def _same(kind: str, plain: list[Stream], other: list[Stream], nearness: Nearness | None) -> Same:
     name, expected = _NAMES[kind], plain[0]
     for again in plain[1:]:
-        if different := _first_difference(expected, again):
+        if different := _first_difference(expected, again, _AGAIN):
             return Same(name, None, 0, f"the program itself differs from run to run ({different}); seed it to compare")
     most = 0.0
     for number, found in enumerate(other):
@@ -174,11 +183,11 @@ def _nearly(kind: str, expected: Stream, found: Stream, run: int, nearness: Near
     return max(known, default=0.0) if len(known) == len(apart) else None
 
 
-def _first_difference(expected: Stream, found: Stream) -> str:
+def _first_difference(expected: Stream, found: Stream, runs: tuple[str, str] = _RUNS) -> str:
     for number, (one, two) in enumerate(zip_longest(expected, found), 1):
         if one is None or two is None:
-            return f"{len(found)} against {len(expected)}"
+            return _both(len(found), len(expected), runs)
         if one[0] != two[0]:
-            shown = f": {two[1]} against {one[1]}" if one[1] != two[1] else f" ({one[1]})"
+            shown = f": {_both(two[1], one[1], runs)}" if one[1] != two[1] else f" ({one[1]})"
             return f"number {number} of {len(expected)} differs{shown}"
     return ""

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from codedag.cli.compare import _counted
+from codedag.cli.compare import _counted, _lines
 from codedag.experiment import child, equality
 from codedag.experiment.child import Ended, ProgramFailed
-from codedag.experiment.comparison import Comparison, Subject
+from codedag.experiment.comparison import Comparison, Subject, _warnings
 from codedag.experiment.equality import Same
 from codedag.experiment.ratio import Ratio, is_enough, ratio
 
@@ -55,7 +55,7 @@ def test_figures_of_time_are_known_by_their_units(line, is_time):
     [
         (PLAIN.replace("0.512345", "0.512346"), "line 2.*0.512346.*0.512345"),
         (PLAIN.replace("10 files", "11 files"), "line 1"),
-        (PLAIN + "more\n", "4 lines against 3"),
+        (PLAIN + "more\n", "4 lines optimised, 3 plain"),
         (PLAIN.replace("done", "gone"), "line 3"),
         (PLAIN.replace("0.512345", ""), "line 2"),
         ("", "0 lines"),
@@ -83,7 +83,7 @@ def test_streams():
     (moved,) = equality.passed_around([streams("a", "b")] * 2, [streams("a", "b"), streams("b", "a")])
     assert (moved.equal, moved.detail) == (False, "number 1 of 2 differs (Tensor)")
     (short,) = equality.passed_around([streams("a", "b")] * 2, [streams("a")])
-    assert (short.equal, short.detail) == (False, "1 against 2")
+    assert (short.equal, short.detail) == (False, "1 optimised, 2 plain")
     (unseeded,) = equality.passed_around([streams("a"), streams("c")], [streams("d")])
     assert unseeded.equal is None
     assert "seed it" in unseeded.detail
@@ -103,7 +103,7 @@ def test_exit_codes():
 
 def test_the_exit_code_is_one_thing_however_many_runs_there_were():
     assert _counted(*_told(equality.exit_codes([0, 0], [0] * 7))) == " (0)"
-    assert _counted(*_told(equality.exit_codes([0, 0], [0, 3]))) == " (3 against 0)"
+    assert _counted(*_told(equality.exit_codes([0, 0], [0, 3]))) == " (3 optimised, 0 plain)"
 
 
 def _told(same: Same) -> tuple[int, str]:
@@ -150,6 +150,44 @@ def test_rounds_end_when_they_tell_little_more():
     assert is_enough(steady, steady)
     assert is_enough([2 * each for each in steady], steady)
     assert not is_enough([1.0, 2.0, 0.5, 1.5, 0.7], steady)
+
+
+def _compared(plain: list[float], other: list[float], **more) -> Comparison:
+    def ended(seconds: float) -> Ended:
+        return Ended(code=0, output="", last_words="", seconds=seconds, cpu_seconds=seconds, peak_nbytes=1 << 20)
+
+    runs = {"plain": [ended(each) for each in plain], "optimised": [ended(each) for each in other]}
+    return Comparison(Subject(("train.py", "--name", "a b"), Path()), 0, **runs, **more)
+
+
+def test_a_short_program_that_is_faster_is_not_told_that_it_cannot_be():
+    slower, faster = _compared([0.5] * 5, [0.7] * 5), _compared([1.6] * 5, [1.0] * 5)
+    assert any("more epochs" in note for note in _warnings(slower))
+    assert _warnings(faster) == []
+
+
+def test_a_wide_interval_is_not_called_no_difference():
+    wide, narrow = _compared([1.0, 4.0], [1.0, 1.0]), _compared([3.0, 3.0, 3.0], [3.01, 3.0, 2.99])
+    assert "(unclear: more rounds would tell)" in _lines(wide)[1]
+    assert "(no difference)" in _lines(narrow)[1]
+
+
+def test_of_two_values_that_differ_it_is_said_whose_they_are():
+    found = equality.printed(["a 1\nb\n"] * 2, ["a 1\nb\n", "a 2\nb\n"])
+    assert (found.compared, found.detail) == (2, "line 1: 'a 2' optimised, 'a 1' plain")
+    assert equality.exit_codes([0, 0], [0, 3]).detail == "3 optimised, 0 plain"
+    (short,) = equality.passed_around([{"loss": [("x", "0.5")]}] * 2, [{"loss": [("y", "0.25")]}])
+    assert short.detail == "number 1 of 1 differs: 0.25 optimised, 0.5 plain"
+    (unseeded,) = equality.passed_around([{"loss": [("x", "1")]}, {"loss": [("y", "2")]}], [{"loss": [("z", "3")]}])
+    assert "(number 1 of 1 differs: 2 the second time, 1 the first); seed it" in unseeded.detail
+    one = equality.printed(["took 3 s\n"] * 2, ["took 3 s\n"])
+    assert one.detail == "1 varying or timed figure left out"
+
+
+def test_what_differs_is_looked_into_next_and_not_run():
+    different = _compared([1.0] * 3, [1.0] * 3, same=[Same("stdout", False, 1, "line 1")])
+    assert _lines(different)[-1] == "next: codedag run -o RUN train.py --name 'a b', then codedag view RUN"
+    assert _lines(_compared([1.0] * 3, [1.0] * 3))[-1] == "next: codedag run train.py --name 'a b'"
 
 
 def test_a_child_is_followed_to_its_end(tmp_path):
