@@ -540,6 +540,72 @@ def test_a_run_that_has_little_says_so(browser, tmp_path, what):
         assert len(shown[page]) > 20, page
 
 
+@pytest.mark.parametrize("what", ["killed", "broken", "traced"])
+def test_what_is_not_known_is_not_called_unchanged(browser, two_units, what):
+    """A run that was killed may have made changes; only one that was just recorded has made none."""
+    report = two_units / "report.json"
+    report.unlink() if what != "broken" else report.write_text("{")
+    state = {"killed": {"status": "running", "exit_code": None}, "broken": {}, "traced": {"command": "trace"}}[what]
+    report_runs.info(two_units, **state)
+    _open(browser, two_units)
+    shown = _show(browser, "summary") + _show(browser, "log")
+    assert ("nothing to compare" in shown) is (what == "traced")
+    assert ("Nothing was migrated" in shown) is (what == "traced")
+    assert ("not known" in shown) is (what != "traced")
+    _quiet(browser)
+
+
+def test_a_plan_of_other_variants_is_not_said_to_change_nothing(browser, two_units):
+    """`codedag plan` states what runs how by its placement alone."""
+    save(msgspec.structs.replace(RunDirectory(two_units).plan, moves=[]), two_units / "plan.json")
+    _open(browser, two_units)
+    shown = _show(browser, "plan")
+    assert "as written" in shown
+    assert "changes no code" not in shown
+    assert "3 operations run in another way" in shown
+
+
+def test_the_gain_of_a_change_in_use_is_what_was_measured_on_the_same_calls(browser, two_units):
+    _open(browser, two_units)
+    _show(browser, "operations")
+    assert browser.run("document.getElementById('op-2').innerText").split("\t")[-2:] == [
+        "3.50\u00d7 \u2013 4.50\u00d7", "measured in use",
+    ]  # fmt: skip
+    browser.run("[...document.querySelectorAll('th button')].find((one) => one.innerText.startsWith('gain')).click()")
+    order = browser.run("[...document.querySelectorAll('tr[id]')].map((one) => one.id)")
+    assert order[:3] == ["op-5", "op-4", "op-2"]
+
+
+@pytest.mark.parametrize("seconds", [0.0141, 0.000141, 1.0, 201.0])
+def test_no_label_of_an_axis_is_cut_off(browser, two_units, seconds):
+    _open(browser, two_units)
+    browser.run(
+        "document.querySelector('main').replaceChildren("
+        f"lanesChart([{{name: 'a', rows: 1, items: []}}], {seconds}, {{}}),"
+        f" stepsChart([{{name: 'a', colour: 'red', steps: [[0, 1], [{seconds}, 2]]}}], {seconds}, {{}}))"
+    )
+    browser.run("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    assert browser.run("document.querySelectorAll('svg.chart').length") == 2
+    over = browser.run(
+        "[...document.querySelectorAll('svg.chart')].flatMap((chart) => [...chart.querySelectorAll('text')]"
+        ".filter((one) => one.getBoundingClientRect().right > chart.getBoundingClientRect().right)"
+        ".map((one) => one.textContent))"
+    )
+    assert over == []
+
+
+def test_workers_without_lanes_are_said_to_have_none(browser, two_units):
+    run = RunDirectory(two_units)
+    save(msgspec.structs.replace(run.report, workers=2), two_units / "report.json")
+    _open(browser, two_units)
+    assert "worker processes" not in _show(browser, "timeline")  # there is a lane of another process
+    events = run.events
+    own = [one for one in events.calls if one.lane == 0]
+    save(msgspec.structs.replace(events, lanes=events.lanes[:1], calls=own), two_units / "events")
+    _open(browser, two_units)
+    assert "Single calls of the 2 worker processes were not recorded" in _show(browser, "timeline")
+
+
 def test_a_run_in_which_nothing_took_time_is_drawn(browser, tmp_path):
     run = tmp_path / "run"
     run.mkdir()

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from codedag.ir import load, save
@@ -51,3 +52,24 @@ def test_errors_leave_nothing_behind(run):
     assert "no time line" in _view("run", "--perfetto", "a.json", cwd=run, code=2).stderr
     assert "no directory" in _view("run", "--csv", "none/a.csv", cwd=run, code=2).stderr
     assert {each.name for each in run.iterdir()} == {"program.py", "run"}
+
+
+def test_every_file_that_was_asked_for_is_told(run):
+    done = _view("run", "--html", "a.html", "--svg", "a.svg", "--csv", "a.csv", cwd=run)
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()] == ["report", "picture", "csv", "next"]
+    assert all((run / name).stat().st_size for name in ("a.html", "a.svg", "a.csv"))
+
+
+def test_a_missing_package_is_told_before_anything_is_written(run):
+    script = "import sys; sys.modules['pyarrow'] = None; from codedag.cli.main import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", script, "view", "run", "--html", "a.html", "--csv", "a.csv", "--parquet", "a.pq"]
+    done = subprocess.run(command, cwd=run, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "codedag[parquet]" in done.stderr
+    assert {each.name for each in run.iterdir()} == {"program.py", "run"}
+
+
+def test_the_first_line_is_a_command_line(run):
+    info = load(run / "run" / "run.json", "run")
+    save(msgspec.structs.replace(info, argv=["my program.py", "--name", "a b"]), run / "run" / "run.json")
+    assert _view("run", cwd=run).stdout.startswith("'my program.py' --name 'a b'  (trace, ")

@@ -34,6 +34,14 @@ def export_options(function: F) -> F:
     return function
 
 
+def check_exports(asked: dict[str, str | None]) -> None:
+    """Raises if one of the files cannot be made here, before any is written."""
+    if asked.get("parquet") is not None:
+        from codedag.view.tables import check_parquet
+
+        check_parquet()
+
+
 def export(
     found: RunDirectory, graph: Callable[[], Graph], asked: dict[str, str | None], quiet: bool = False
 ) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from codedag.cli.exports import export, export_options
+from codedag.cli.exports import check_exports, export, export_options
 from codedag.cli.options import shown as shown_text
 from codedag.cli.options import tell
 from codedag.ir.errors import BadFile, CannotWrite
@@ -65,6 +65,7 @@ def command(
         raise click.UsageError(f"{run} is a file; name the run directory that holds it.")
     for file in filter(None, (svg, html, *exports.values())):
         _check_place(file)
+    check_exports(exports)
     if serve:
         _serve(found, port)
         return
@@ -74,19 +75,19 @@ def command(
     exported = export(found, lambda: _graph(found) or found.graph, exports, quiet)
     if as_json:
         tell(json.dumps({**_facts(found, most), **drawn, **exported}))
-    elif exported:
-        tell(*(f"{kind}: {file}" for kind, file in exported.items()), f"next: codedag view {quote(run)}")
-    elif html:
+    elif drawn or exported:
         tell(
-            f"report: {html} ({drawn['html_nbytes']:,} bytes)",
-            f"next: open it in a browser, or codedag view {quote(run)}",
-        )
-    elif svg:
-        tell(
-            f"picture: {svg} ({drawn['svg_boxes']} boxes)", f"next: open it in a browser, or codedag view {quote(run)}"
+            *_written(drawn, exported), f"next: {'open it in a browser, or ' if drawn else ''}codedag view {quote(run)}"
         )
     else:
         _show(found, most)
+
+
+def _written(drawn: dict[str, object], exported: dict[str, str]) -> list[str]:
+    """The files that were written, a line each."""
+    lines = [f"report: {drawn['html']} ({drawn['html_nbytes']:,} bytes)"] if "html" in drawn else []
+    lines += [f"picture: {drawn['svg']} ({drawn['svg_boxes']} boxes)"] if "svg" in drawn else []
+    return lines + [f"{kind}: {file}" for kind, file in exported.items()]
 
 
 def _newest() -> str:
@@ -112,7 +113,7 @@ def _show(found: RunDirectory, most: int) -> None:
     from codedag.view import text
 
     info = found.run
-    tell(f"{' '.join(info.argv)}  ({info.command}, {info.started}, {_status(info.status)})")
+    tell(f"{shlex.join(info.argv)}  ({info.command}, {info.started}, {_status(info.status)})")
     graph = _graph(found)
     if graph is not None:
         _show_operations(graph, most, text.floor(info))
@@ -122,8 +123,8 @@ def _show(found: RunDirectory, most: int) -> None:
     tell(*(f"note: {note}" for note in info.notes))
     if found.has("report"):
         tell("", *text.report(found.report))
-    if found.has("plan") and found.plan.moves:
-        tell("", *text.moves(found.plan))
+    if found.has("plan") and (planned := text.moves(found.plan) or text.elsewhere(found.plan)):
+        tell("", *planned)
     page = found.path / "report.html"
     tell("", *([f"report: {page}"] if page.is_file() else []), f"next: {_next(found)}")
 

@@ -61,13 +61,18 @@ def _emptied(text: io.StringIO) -> bytes:
     return written
 
 
-def parquet_table(graph: Graph, costs: CostTable | None = None, plan: Plan | None = None) -> bytes:
-    """The table as a Parquet file; raises MissingPackage if pyarrow is not there."""
+def check_parquet() -> None:
+    """Raises if Parquet files cannot be written here."""
     if find_spec("pyarrow") is None:
         raise MissingPackage(
             "Parquet files are written by pyarrow, which is not installed",
             hint="`pip install 'codedag[parquet]'` brings it; --csv needs nothing.",
         )
+
+
+def parquet_table(graph: Graph, costs: CostTable | None = None, plan: Plan | None = None) -> bytes:
+    """The table as a Parquet file; raises MissingPackage if pyarrow is not there."""
+    check_parquet()
     import pyarrow
     import pyarrow.parquet
 

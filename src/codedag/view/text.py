@@ -169,6 +169,16 @@ def moves(plan: Plan) -> list[str]:
     return lines
 
 
+def elsewhere(plan: Plan) -> list[str]:
+    """What a plan that rewrites no lines does: how many operations run in another way, and what that would take."""
+    other = sum((one.pu, one.variant) != ("cpu", "original") for one in plan.placement)
+    if not other:
+        return []
+    many = "1 operation runs" if other == 1 else f"{other} operations run"
+    times = f"{time_text(plan.makespan_seconds)} simulated, {time_text(plan.baseline_seconds)} as written"
+    return [f"planned: {many} in another way ({times}); codedag view RUN --html FILE shows which"]
+
+
 def _lines_of(move: Move) -> str:
     return f"{move.file}:{move.line}" + (f"-{move.end_line}" if move.end_line > move.line else "")
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import shlex
 
 import pytest
 
@@ -155,8 +156,28 @@ def test_what_is_not_there_or_cannot_be_read_is_said(tmp_path):
     assert files["graph"]["nbytes"] > 0
     assert files["graph"]["why"] == ""
     assert files["report"]["nbytes"] is None
-    assert "costs.json" in files["costs"]["why"]
+    assert "JSON" in files["costs"]["why"]
     assert "version" in files["plan"]["why"]
+
+
+def test_commands_on_the_page_can_be_given_to_a_shell(tmp_path):
+    run = _run(tmp_path / "my $run", [_op(0, "x")])
+    info = RunInfo(command="trace", argv=["a b.py", "--name", "it's"], cwd="/", versions={}, status="ok")
+    save(info, run.path / "run.json")
+    data = json.loads(data_of(run))
+    program, place = data["commands"]["program"], data["commands"]["run"]
+    assert shlex.split(program) == ["a b.py", "--name", "it's"]
+    assert shlex.split(place) == [str(run.path)]
+    assert data["files"]["plan"]["made_by"] == f"codedag plan {place}"
+    assert data["files"]["report"]["made_by"] == f"codedag run {program}"
+
+
+def test_why_a_file_cannot_be_read_is_told_in_sentences(tmp_path):
+    run = _run(tmp_path / "run", [_op(0, "x")])
+    (run.path / "costs.json").write_bytes(b"")
+    why = json.loads(data_of(run))["files"]["costs"]["why"]
+    assert why.startswith("is empty. The file is incomplete or damaged: ")
+    assert str(run.path) not in why
 
 
 def test_anti_and_flow_between_two_operations_are_one_flow(tmp_path):

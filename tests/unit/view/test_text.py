@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codedag.ir import Events, Graph, Op, Proof, Report
+from codedag.ir import Events, Graph, Op, Placement, Plan, Proof, Report
 from codedag.ir.events import Lane
 from codedag.view import text
 
@@ -111,3 +111,19 @@ def test_how_much_of_the_time_was_recorded(seconds, lanes, share):
     places = [Lane(process=1, thread=number) for number in range(lanes)]
     events = Events(seconds=seconds, seen=3, least_seconds=0.0, lanes=places, calls=[])
     assert text.coverage(graph, events) == share
+
+
+def test_a_plan_that_rewrites_no_lines_says_what_it_does():
+    def plan(*variants: str) -> Plan:
+        placed = [
+            Placement(op=at, name="f", context="f", file="a.py", line=1, pu="cpu", variant=variant)
+            for at, variant in enumerate(variants)
+        ]
+        return Plan(
+            sources=[], placement=placed, moves=[], schedule=[], transfers=[], decisions=[],
+            makespan_seconds=0.05, lower_bound_seconds=0.05, baseline_seconds=1.5,
+        )  # fmt: skip
+
+    assert text.elsewhere(plan("original", "original")) == []
+    (line,) = text.elsewhere(plan("original", "f -> cv2"))
+    assert line.startswith("planned: 1 operation runs in another way (50.0 ms simulated, 1.5 s as written)")

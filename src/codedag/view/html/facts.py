@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import shlex
 from array import array
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +32,7 @@ def facts(run: RunDirectory, recovered: Graph | None = None) -> dict[str, Any]:
     made: dict[str, Any] = {
         "codedag": __version__,
         "path": str(run.path),
+        "commands": {"program": found.program, "run": shlex.quote(str(run.path))},
         "run": _plain(found.read("run")),
         "recovered": graph is recovered and recovered is not None,
         "report": _plain(found.read("report")),
@@ -47,7 +49,7 @@ def facts(run: RunDirectory, recovered: Graph | None = None) -> dict[str, Any]:
     events = found.read("events")
     if events is not None:
         made["events"] = _events(events)
-    made["files"] = found.files
+    made["files"] = found.told()
     return made
 
 
@@ -67,7 +69,8 @@ class _Files:
 
     def _load(self, kind: Kind) -> Any:
         path = self._run.path / FILE_NAMES[kind]
-        state: dict[str, Any] = {"name": path.name, "made_by": MADE_BY[kind].format(run=self._run.path), "why": ""}
+        command = MADE_BY[kind].format(run=shlex.quote(str(self._run.path)))
+        state: dict[str, Any] = {"name": path.name, "made_by": command, "why": ""}
         self.files[kind] = state
         try:
             state["nbytes"] = path.stat().st_size
@@ -77,8 +80,20 @@ class _Files:
         try:
             return getattr(self._run, kind)
         except CodedagError as error:
-            state["why"] = str(error)
+            state["why"] = f"{error.message.removeprefix(f'{path}: ')}. {error.hint}".strip()
             return None
+
+    @property
+    def program(self) -> str:
+        """The program with its arguments, as a shell takes it."""
+        info = self.read("run")
+        return shlex.join(info.argv) if info is not None else "SCRIPT"
+
+    def told(self) -> dict[str, dict[str, Any]]:
+        """The files, with commands that name the program."""
+        for state in self.files.values():
+            state["made_by"] = state["made_by"].replace("SCRIPT", self.program)
+        return self.files
 
 
 def _plain(document: Any) -> Any:

@@ -2,7 +2,7 @@
 
 PAGES.push({ id: "log", title: "Migration log", show(page) {
   const report = DATA.report;
-  if (!report) return page.append(empty("Nothing was migrated", missing("report")));
+  if (!report) return page.append(empty(onlyRecorded() ? "Nothing was migrated" : "What was migrated is not known", missing("report")));
   const proof = report.verdict;
   const saved = (one) => one.seconds !== null && one.baseline_seconds !== null ? one.baseline_seconds - one.seconds : null;
   page.append(el("div.grid", null,

@@ -4,7 +4,7 @@ function stepsChart(series, end, options) {
   const width = 1200, height = 190, left = 80, most = Math.max(...series.map((one) => Math.max(...one.steps.map(([, bytes]) => bytes))), 1);
   const x = (time) => left + time / (end || 1) * (width - left - 10), y = (bytes) => height - 24 - bytes / most * (height - 44);
   const parts = [];
-  for (const tick of ticks(0, end)) parts.push(draw("path.axis", { d: `M${x(tick)} 10V${height - 24}` }), draw("text", { x: x(tick), y: height - 8, "text-anchor": "middle" }, timeText(tick)));
+  for (const tick of ticks(0, end)) parts.push(draw("path.axis", { d: `M${x(tick)} 10V${height - 24}` }), draw("text", { x: Math.min(x(tick), width - 2), y: height - 8, "text-anchor": x(tick) + 26 > width ? "end" : "middle" }, timeText(tick)));
   for (const part of [0, 0.5, 1]) parts.push(draw("path.axis", { d: `M${left} ${y(part * most)}H${width}` }), draw("text", { x: left - 6, y: y(part * most) + 4, "text-anchor": "end" }, sizeText(part * most)));
   for (const one of series) {
     let path = "";

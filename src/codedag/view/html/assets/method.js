@@ -4,8 +4,8 @@ PAGES.push({ id: "method", title: "Method", show(page) {
   const run = DATA.run, report = DATA.report, events = DATA.events;
   const intro = (title, ...rest) => card("w6", title, ...rest);
   page.append(el("div.grid", null,
-    intro("Command lines", run ? facts([["this run", code(`codedag ${run.command} ${run.argv.join(" ")}`)], ["in", code(run.cwd)], ["started", run.started],
-      ["ended", run.status === "running" ? "not yet, or killed" : `${run.status}, exit code ${run.exit_code}`], ["run directory", code(DATA.path)], ["this page", code(`codedag view ${DATA.path} --html FILE`)]]) : missing("run")),
+    intro("Command lines", run ? facts([["this run", code(`codedag ${run.command} ${DATA.commands.program}`)], ["in", code(run.cwd)], ["started", run.started],
+      ["ended", run.status === "running" ? "not yet, or killed" : `${run.status}, exit code ${run.exit_code}`], ["run directory", code(DATA.path)], ["this page", code(`codedag view ${DATA.commands.run} --html FILE`)]]) : missing("run")),
     intro("Versions", run ? facts(Object.entries(run.versions).map(([name, version]) => [name, version])) : missing("run")),
     intro("How times were measured", el("ul", null,
       el("li", null, "Own time is the time in an operation without the operations inside it, summed over all its calls, by the monotonic clock."),

@@ -21,7 +21,7 @@ const measuredInUse = (move) => move.gain_low !== undefined && move.gain_low !==
 function bestOf(op) {
   const move = movesOf().get(op.id);
   if (move && measuredInUse(move)) return { best: { pu: (PLACED.get(op.id) || {}).pu || "cpu", variant: `${move.variant || move.kind} (${move.kind})` },
-    gain: move.seconds > 0 && move.baseline_seconds > 0 ? move.baseline_seconds / move.seconds : (move.gain_low + move.gain_high) / 2, sure: "measured in use" };
+    gain: Math.sqrt(move.gain_low * move.gain_high), between: `${timesText(move.gain_low)} – ${timesText(move.gain_high)}`, sure: "measured in use" };
   const ok = (COSTS.get(op.id) || []).filter((one) => one.status === "ok");
   const base = ok.find((one) => asWritten(one.pu, one.variant));
   const best = ok.slice().sort((a, b) => a.seconds - b.seconds)[0];
@@ -59,7 +59,7 @@ const COLUMNS = [
   { key: "bound", name: "bound by", of: boundBy, title: "see the page “Method” for the rule" },
   { key: "effects", name: "effects", of: (op) => works(op) ? op.effects : "", title: "what a call does beside giving its result; unknown unless a table or its operands say so" },
   { key: "best", name: "best variant", of: (op) => { const { best } = bestOf(op); return best ? `${best.pu}/${best.variant}` : ""; } },
-  { key: "gain", name: "gain", n: true, of: (op) => bestOf(op).gain || 0, title: "measured time as written over measured time of the best variant" },
+  { key: "gain", name: "gain", n: true, of: (op) => bestOf(op).gain || 0, title: "measured time as written over measured time of the best variant; of a change in use the interval, on the same calls" },
   { key: "sure", name: "confidence", of: (op) => bestOf(op).sure, title: "whether the measured intervals are apart" },
 ];
 
@@ -95,13 +95,13 @@ function operationRows(asked, refresh) {
 }
 
 function operationRow(op, asked) {
-  const { best, gain, sure } = bestOf(op);
+  const { best, gain, between, sure } = bestOf(op);
   return row([
     el("td", null, opName(op.short, op.name), op.kind === "call" || op.kind === "operator" ? null : el("span.chip", null, op.kind)),
     el("td", null, el("a", { href: `#graph/op/${op.id}`, title: `${op.file}:${op.line}\n${op.context}\nshow in the graph` }, where(op))),
     num(numberText(op.calls)), num(timeText(op.own)), num(works(op) ? shareText(op.own / (DATA.whole.seconds || 1)) : ""), num(timeText(op.own / Math.max(op.calls, 1))),
     num(sizeText(op.in)), num(sizeText(op.out)), num(rate(op) ? `${sizeText(rate(op))}/s` : ""), boundBy(op), el("td", { title: op.effects }, works(op) ? effectsOf(op) : ""),
     best ? runsAs(best.pu, best.variant) : el("span.soft", null, COSTS.has(op.id) ? "as written" : "not measured"),
-    num(best && gain ? timesText(gain) : ""), sure,
+    num(best && gain ? between || timesText(gain) : ""), sure,
   ], { id: `op-${op.id}`, class: op.id === asked ? "chosen" : null });
 }

@@ -29,7 +29,7 @@ function planCards(holder, instance) {
       changed ? el("button", { type: "button", onclick: () => { WHATIF.choice.clear(); WHATIF.off.clear(); show(true); } }, "back to the plan") : null));
 }
 
-const whyNoWhatIf = () => !DATA.edges ? `This run has more operations than the page re-evaluates; codedag explain ${DATA.path} OP answers for one.` : "The plan has no schedule that could be replayed.";
+const whyNoWhatIf = () => !DATA.edges ? `This run has more operations than the page re-evaluates; codedag explain ${DATA.commands.run} OP answers for one.` : "The plan has no schedule that could be replayed.";
 
 // A plan that was made from costs states no times for its changes: they are sums over its operations.
 function moveSeconds(move, planned) {
@@ -50,7 +50,8 @@ const secondsOrNone = (seconds) => seconds === null ? "–" : timeText(seconds);
 
 function movesCard(instance, refresh) {
   const moves = DATA.plan.moves;
-  if (!moves.length) return card("w12", "Changes", el("p", null, "The plan changes no code: every operation runs as written."));
+  const other = DATA.plan.placement.filter(([, pu, variant]) => !asWritten(pu, variant)).length;
+  if (!moves.length) return card("w12", "Changes", el("p", null, other ? `The plan rewrites no lines; ${many(other, "operation runs", "operations run")} in another way than as written, as the decisions below say.` : "The plan changes no code: every operation runs as written."));
   return card("w12", "Changes to the program", table([{ name: "where" }, { name: "what" }, { name: "variant" }, { name: "class" }, { name: "as written", n: true }, { name: "planned", n: true }, { name: "gain", n: true }, { name: "what if" }], moves.map((move, at) => row([
     placeName(`${move.file || ""}:${move.line || ""}${move.end_line && move.end_line !== move.line ? `–${move.end_line}` : ""}`), `${move.kind}: ${(move.chain || []).map((name) => name.split(".").pop()).join(" › ") || many(move.ops.length, "operation")}`,
     move.variant || "", move.equivalence || "", num(secondsOrNone(moveSeconds(move, false))), num(secondsOrNone(moveSeconds(move, true))), num(moveGain(move)),

@@ -9,7 +9,7 @@ function heading() {
   const state = !run ? ["no run.json", "warn"] : run.status === "ok" ? ["finished", "good"]
     : run.status === "running" ? [body.dataset.live ? "running" : "still running, or killed", "warn"]
     : [`ended with exit code ${run.exit_code}`, "bad"];
-  return [el("h1", { title: run ? run.argv.join(" ") : DATA.path }, run ? run.argv.join(" ") : DATA.path), el(`span.chip.${state[1]}`, null, state[0]),
+  return [el("h1", { title: run ? DATA.commands.program : DATA.path }, run ? DATA.commands.program : DATA.path), el(`span.chip.${state[1]}`, null, state[0]),
     run && el("span.soft.small", null, `codedag ${run.command} · ${run.started}`), el("span.grow"),
     el("span.hint", null, "keys ", el("kbd", null, "1"), "–", el("kbd", null, "8"), " pages, ", el("kbd", null, "/"), " search"),
     el("button", { type: "button", onclick: turnTheme, title: "dark or light" }, "◐ theme")];

@@ -1,9 +1,12 @@
 // Summary: what came out, whether it is the same, on what machine, and why, in one screen.
 
+// Whether the program was only looked at; a run without a report that was more than that may have changed anything.
+const onlyRecorded = () => Boolean(DATA.run && DATA.run.command !== "run" && !DATA.files.report.why);
+
 function verdictCard(report) {
-  if (!report) return card("w4", "Gain", el("div.big", null, "not run"), el("p", null,
-    DATA.run && DATA.run.command === "trace" ? "This run only recorded the program; nothing was changed." : "This run has no report."),
-    el("p", null, code(`codedag run ${DATA.run ? DATA.run.argv.join(" ") : "SCRIPT"}`), " makes it faster and says by how much."));
+  if (!report && !onlyRecorded()) return card("w4", "Gain", el("div.big", null, "not known"), missing("report"));
+  if (!report) return card("w4", "Gain", el("div.big", null, "not run"), el("p", null, "This run only recorded the program; nothing was changed."),
+    el("p", null, code(`codedag run ${DATA.commands.program}`), " makes it faster and says by how much."));
   if (!report.changes.length) return card("w4", "Gain", el("div.big", null, "nothing changed"),
     el("p", null, report.declined.length ? "What was considered, and why it was left as it is, is on the page “Migration log”."
       : "No operation with a proven faster variant was seen."));
@@ -20,7 +23,8 @@ function verdictCard(report) {
 }
 
 function equalityCard(report) {
-  if (!report) return card("w4", "Are the results the same?", el("p", null, "Nothing was changed, so there is nothing to compare."));
+  if (!report) return card("w4", "Are the results the same?", ...(onlyRecorded() ? [el("p", null, "Nothing was changed, so there is nothing to compare.")]
+    : [el("div.big", null, "not known"), el("p", null, `What was changed, and what was checked, is written when the program has ended. ${DATA.files.report.why ? "Here it cannot be read." : "Here that is not there."}`)]));
   const proof = report.verdict;
   if (!proof.checked) return card("w4", "Are the results the same?", el("div.big", null, "unchanged"), el("p", null, proof.how));
   return card("w4", "Are the results the same?",

@@ -27,7 +27,7 @@ function lanesChart(lanes, end, options) {
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const x = (time) => left + (time - state.from) / span * (width - left - 40);
     const parts = [];
-    for (const tick of ticks(state.from, state.to)) parts.push(draw("path.axis", { d: `M${x(tick)} 20V${height}` }), draw("text", { x: x(tick) + 3, y: 14 }, timeText(tick)));
+    for (const tick of ticks(state.from, state.to)) parts.push(draw("path.axis", { d: `M${x(tick)} 20V${height}` }), draw("text", besideTick(x(tick), width, 14), timeText(tick)));
     for (const mark of options.marks || []) if (mark.seconds >= state.from && mark.seconds <= state.to)
       parts.push(draw("path", { d: `M${x(mark.seconds)} 16V${height}`, stroke: "var(--mark)", "stroke-width": 1.5, "stroke-dasharray": "5 3" }), draw("text", { x: x(mark.seconds) + 3, y: 26, style: "fill:var(--mark)" }, mark.name));
     let y = 28;
@@ -65,6 +65,9 @@ function lanesChart(lanes, end, options) {
   return el("div", null, el("div.tools", null, el("span.group", { role: "group", "aria-label": "time range" }, button("+", () => zoom(1.6), "zoom in"), button("−", () => zoom(0.625), "zoom out"), button("◂", () => slide(-0.3), "earlier"), button("▸", () => slide(0.3), "later"), button("all", () => zoom(1e-9), "everything")),
     el("span.hint", null, "double click or Ctrl + wheel to zoom")), holder);
 }
+
+// A label stands right of its line, or left of it where there is no more room.
+const besideTick = (x, width, y) => x + 58 > width ? { x: x - 3, y, "text-anchor": "end" } : { x: x + 3, y };
 
 function ticks(from, to) {
   const rough = (to - from) / 8, power = 10 ** Math.floor(Math.log10(rough || 1)), step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough) || power, found = [];
@@ -110,7 +113,13 @@ function measuredCard() {
   const first = Math.min(...times), last = Math.max(...times), idle = first > 0.05 * last;
   return card("w12", "Measured: calls on threads and processes", lanesChart(lanes.filter((lane) => lane.items.length), last + 0.02 * (last - first), { begin: Math.max(0, first - 0.02 * (last - first)), label: "measured timeline", marks: events.marks }),
     el("p.soft.small", null, `${numberText(events.shown)} of ${numberText(events.seen)} calls are drawn: the first of each operation and the longest. Calls inside calls are drawn below them; your own functions are plain.${idle ? ` Before ${timeText(first)} the program was starting and loading libraries.` : ""}`,
-      DATA.run && DATA.run.command === "run" ? " Under codedag run an operation is observed only until it has been seen often enough; after that it runs unobserved." : ""));
+      DATA.run && DATA.run.command === "run" ? " Under codedag run an operation is observed only until it has been seen often enough; after that it runs unobserved." : "", laneless(events)));
+}
+
+// Worker processes under `codedag run` tell sums, not when each call was.
+function laneless(events) {
+  const workers = (DATA.report || {}).workers || 0;
+  return workers && new Set(events.lanes.map((lane) => lane.process)).size < 2 ? ` Single calls of the ${many(workers, "worker process", "worker processes")} were not recorded, only their sums; codedag trace records them.` : "";
 }
 
 function plannedCard(result, title, words) {
