@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 import re
 import shutil
 import signal
@@ -473,6 +474,25 @@ def test_an_experiment_goes_to_a_real_mlflow_store(tmp_path, monkeypatch):
             monitor.results()["modes"][mode]["summary"]["total_time"]
         )
         assert client.get_metric_history(run, "cpu_percent")
+
+
+def test_any_configuration_has_names_that_mlflow_takes():
+    from codedag.plugins.mlflow_logger import parameters
+
+    config = {"lr (%)": 3, "lr [%]": 4, "a/../b": 1, "..": 5, "": 6, "\u540d": {"x": "", "none": {}}, "k" * 400: 7}
+    found = parameters(config)
+    names = [name for name, _ in found]
+    assert len(set(names)) == len(names) == 8
+    assert dict(found)["lr ___"] == "3"
+    assert dict(found)["lr ____2"] == "4"
+    assert dict(found)["\u540d.x"] == ""
+    assert dict(found)["\u540d.none"] == "{}"
+    for name in names:
+        assert re.fullmatch(r"[\w.\- :]{1,250}", name), name
+        assert posixpath.normpath(name) == name
+        assert not name.startswith("..")
+    assert parameters({"plain": 1, "nested": {"epochs": 2}}) == [("plain", "1"), ("nested.epochs", "2")]
+    assert parameters({}) == []
 
 
 def test_without_mlflow_the_error_names_it(tmp_path, monkeypatch):

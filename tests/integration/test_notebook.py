@@ -57,7 +57,9 @@ assert shell.user_ns["broken"].status == "failed"
 assert cell("f(x)").result == 100.0
 assert cell("%%codedag\\ndef g(a):\\n    return a * 2\\ng(x).sum()").result == 200.0
 assert cell("g(x).sum()").result == 200.0
-assert isinstance(cell("%%codedag\\nthis is (not Python").error_in_exec, SyntaxError)
+wrong = cell("%%codedag\\nthis is (not Python").error_in_exec
+assert isinstance(wrong, SyntaxError)
+assert wrong.filename in shell.compile._filename_map or "ipython-input" in wrong.filename, wrong.filename
 assert cell("%%codedag\\n# nothing").success
 for line in ("1x", "a b", "--most many"):
     wrong = cell(f"%%codedag {line}\\nran = True")
@@ -69,6 +71,9 @@ from codedag.devices.inventory import inventory
 codedag.profile.run.inventory = lambda families, told: inventory(["cpu"], told=told)  # others take long to look for
 plan = codedag.optimise(shell.user_ns["kept"], budget=0)
 assert "numpy.sqrt" in [one.name for one in plan.placement]
+shown = shell.display_formatter.format(plan)[0]
+assert shown["text/plain"].startswith("plan of ") and len(shown["text/plain"]) < 1000, shown["text/plain"]
+assert shell.display_formatter.format(seen.graph)[0]["text/html"].count("<svg") == 1
 cell("class Items:\\n    def __getitem__(self, i):\\n        return np.sin(np.full(9, i))")
 cell("from dataclasses import dataclass\\n@dataclass\\nclass Pair:\\n    a: int")
 cell("%%codedag items\\nx = Items()[Pair(2).a]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -13,7 +14,7 @@ from codedag.view.tables import MissingPackage
 
 # MLflow takes at most this many in one request.
 MOST_METRICS, MOST_PARAMS = 1000, 100
-_LONGEST_PARAM = 500
+_LONGEST_NAME, _LONGEST_PARAM = 240, 500  # of 250 the rest is for what tells equal names apart
 
 
 def log_to_mlflow(monitor: ExperimentMonitor, tracking_uri: str | None = None) -> list[str]:
@@ -59,7 +60,7 @@ def _text(results: dict[str, Any]) -> bytes:
 def _log_figures(client: Any, run: str, facts: dict[str, Any], timestamp: int) -> None:
     from mlflow.entities import Metric, Param
 
-    params = [Param(key[:250], str(value)[:_LONGEST_PARAM]) for key, value in _flat("", facts["config"])]
+    params = [Param(name, value) for name, value in parameters(facts["config"])]
     metrics = [Metric(name, value, at, step) for name, value, at, step in _series(facts, timestamp * 1000)]
     for first in range(0, len(params), MOST_PARAMS):
         client.log_batch(run, params=params[first : first + MOST_PARAMS])
@@ -67,9 +68,27 @@ def _log_figures(client: Any, run: str, facts: dict[str, Any], timestamp: int) -
         client.log_batch(run, metrics=metrics[first : first + MOST_METRICS])
 
 
+def parameters(config: dict[str, Any]) -> list[tuple[str, str]]:
+    """The configuration as names and texts that MLflow takes; the artefact has all of it as it is.
+
+    A name may only have letters, digits and a few signs, may not look like another place in a tree of files, and
+    occurs once.
+    """
+    found: dict[str, str] = {}
+    for key, value in _flat("", config):
+        name = re.sub(r"[^\w.\- :]", "_", key)[:_LONGEST_NAME]
+        name = plain_name = f"_{name}" if not name or name.startswith(".") else name
+        number = 1
+        while name in found:
+            number += 1
+            name = f"{plain_name}_{number}"
+        found[name] = str(value)[:_LONGEST_PARAM]
+    return list(found.items())
+
+
 def _flat(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
     """The leaves of the configuration, by dotted name."""
-    if isinstance(value, dict):
+    if isinstance(value, dict) and (value or not prefix):
         for key, each in value.items():
             yield from _flat(f"{prefix}.{key}" if prefix else str(key), each)
     else:

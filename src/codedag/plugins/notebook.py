@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from codedag.api.run import Run
+from codedag.ir import Graph, Plan
 from codedag.trace.live import Live
+from codedag.view.svg import drawing
+from codedag.view.text import planned
 
 _LAST = "__codedag_last__"
 
@@ -23,12 +26,21 @@ def load(shell: Any) -> None:
         return run_cell(shell, line, cell)
 
     shell.register_magic_function(codedag, "cell", "codedag")
+    shown = shell.display_formatter.formatters
+    shown["text/html"].for_type(Graph, _picture)
+    shown["text/plain"].for_type(Plan, lambda plan, printer, _: printer.text("\n".join(planned(plan))))
+
+
+def _picture(graph: Graph) -> str:
+    """The graph as a cell shows it."""
+    return f'<div style="overflow:auto;max-height:40em">{drawing(graph).svg}</div>'
 
 
 def run_cell(shell: Any, line: str, cell: str) -> Any:
     """The value of the cell's last expression; the cell ran in the notebook's own names and was recorded."""
     asked = _asked(line)
-    source, has_value = _with_last(shell.transform_cell(cell))
+    typed = shell.transform_cell(cell)
+    source, has_value = _with_last(typed, shell.compile.cache(typed, shell.execution_count))
     names = shell.user_ns
     # beside what was typed, modules of the working directory are looked into
     live = Live([Path.cwd()], body=False, samples=True)
@@ -69,9 +81,9 @@ def _usage(problem: str) -> Exception:
     return error
 
 
-def _with_last(source: str) -> tuple[str, bool]:
+def _with_last(source: str, name: str) -> tuple[str, bool]:
     """The cell with its last expression kept under a name of ours, on the same lines; and whether there is one."""
-    body = ast.parse(source).body
+    body = ast.parse(source, name).body
     last = body[-1] if body else None
     if not isinstance(last, ast.Expr) or source.rstrip().endswith(";"):  # a semicolon says: do not show it
         return source, False

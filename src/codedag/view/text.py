@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from heapq import nsmallest
 
-from codedag.ir import Events, Graph, Move, Op, Plan, Report
+from codedag.ir import Events, Graph, Move, Op, Placement, Plan, Report
 from codedag.view.units import function_path
 
 WIDTH = 34
@@ -171,12 +171,34 @@ def moves(plan: Plan) -> list[str]:
 
 def elsewhere(plan: Plan) -> list[str]:
     """What a plan that rewrites no lines does: how many operations run in another way, and what that would take."""
-    other = sum((one.pu, one.variant) != ("cpu", "original") for one in plan.placement)
+    other = len(_replaced(plan))
     if not other:
         return []
     many = "1 operation runs" if other == 1 else f"{other} operations run"
-    times = f"{time_text(plan.makespan_seconds)} simulated, {time_text(plan.baseline_seconds)} as written"
-    return [f"planned: {many} in another way ({times}); codedag view RUN --html FILE shows which"]
+    return [f"planned: {many} in another way ({_planned_times(plan)}); codedag view RUN --html FILE shows which"]
+
+
+def planned(plan: Plan, most: int = 20) -> list[str]:
+    """A plan in a few lines: what it would take, its moves, and what runs in another way than as written."""
+    count = len(plan.placement)
+    bound = f"no plan can be below {time_text(plan.lower_bound_seconds)}"
+    lines = [f"plan of {count} operation{'' if count == 1 else 's'}: {_planned_times(plan)}; {bound}"]
+    changed = [
+        *moves(plan),
+        *(f"{one.name} at {one.file}:{one.line} -> {one.pu}/{one.variant}" for one in _replaced(plan)),
+    ]
+    lines += changed[:most] or ["every operation runs as written"]
+    return lines + ([f"and {len(changed) - most} more"] if len(changed) > most else [])
+
+
+def _planned_times(plan: Plan) -> str:
+    return f"{time_text(plan.makespan_seconds)} simulated, {time_text(plan.baseline_seconds)} as written"
+
+
+def _replaced(plan: Plan) -> list[Placement]:
+    """What no move says: the operations that run elsewhere, or as another variant."""
+    moved = {op for move in plan.moves for op in move.ops}
+    return [one for one in plan.placement if one.op not in moved and (one.pu, one.variant) != ("cpu", "original")]
 
 
 def _lines_of(move: Move) -> str:

@@ -113,17 +113,29 @@ def test_how_much_of_the_time_was_recorded(seconds, lanes, share):
     assert text.coverage(graph, events) == share
 
 
-def test_a_plan_that_rewrites_no_lines_says_what_it_does():
-    def plan(*variants: str) -> Plan:
-        placed = [
-            Placement(op=at, name="f", context="f", file="a.py", line=1, pu="cpu", variant=variant)
-            for at, variant in enumerate(variants)
-        ]
-        return Plan(
-            sources=[], placement=placed, moves=[], schedule=[], transfers=[], decisions=[],
-            makespan_seconds=0.05, lower_bound_seconds=0.05, baseline_seconds=1.5,
-        )  # fmt: skip
+def _plan(*variants: str) -> Plan:
+    placed = [
+        Placement(op=at, name="lib.f", context="f", file="a.py", line=at + 1, pu="cpu", variant=variant)
+        for at, variant in enumerate(variants)
+    ]
+    return Plan(
+        sources=[], placement=placed, moves=[], schedule=[], transfers=[], decisions=[],
+        makespan_seconds=0.05, lower_bound_seconds=0.05, baseline_seconds=1.5,
+    )  # fmt: skip
 
-    assert text.elsewhere(plan("original", "original")) == []
-    (line,) = text.elsewhere(plan("original", "f -> cv2"))
+
+def test_a_plan_that_rewrites_no_lines_says_what_it_does():
+    assert text.elsewhere(_plan("original", "original")) == []
+    (line,) = text.elsewhere(_plan("original", "f -> cv2"))
     assert line.startswith("planned: 1 operation runs in another way (50.0 ms simulated, 1.5 s as written)")
+
+
+def test_a_plan_is_told_in_a_few_lines():
+    assert text.planned(_plan("original")) == [
+        "plan of 1 operation: 50.0 ms simulated, 1.5 s as written; no plan can be below 50.0 ms",
+        "every operation runs as written",
+    ]
+    lines = text.planned(_plan("original", *["f -> cv2"] * 30))
+    assert lines[1] == "lib.f at a.py:2 -> cpu/f -> cv2"
+    assert len(lines) == 22
+    assert lines[-1] == "and 10 more"
