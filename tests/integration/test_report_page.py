@@ -436,6 +436,30 @@ def test_a_long_chain_is_set_in_columns(browser, tmp_path):
     assert "f (goes on)" in browser.run("document.querySelector('.canvas').textContent")
 
 
+def test_a_frame_that_goes_on_is_as_wide_as_what_it_holds_there(browser, tmp_path):
+    """A function that begins with operations side by side and goes on with a chain: its later columns are narrow."""
+    run = tmp_path / "run"
+    run.mkdir()
+    report_runs.info(run)
+    ops = [report_runs.op(at, f"lib.op{at}", "main/f" if at > 20 else "main", 1.0) for at in range(40)]
+    fan = [Edge(at, 7, "flow", 10**6) for at in range(7)]
+    save(Graph.build(ops, [*fan, *(Edge(at, at + 1, "flow", 10**6) for at in range(7, 39))]), run / "graph.json")
+    _open(browser, run)
+    _show(browser, "graph")
+    overlapping, outside, count, _ = browser.run(OVERLAPS)
+    assert (overlapping, outside, count) == (0, 0, 40)
+    widest = browser.run("Math.max(...placedNow().boxes.map((box) => box.width))")
+    parts = browser.run("placedNow().frames.filter(([, , first]) => !first).map(([, rect]) => rect.width)")
+    assert parts
+    assert max(parts) < 2 * widest
+    alone = browser.run(
+        "(() => { const { boxes, frames } = placedNow(); return boxes.filter((box) => !frames.some(([, rect]) =>"
+        " rect.x <= box.x && box.x + box.width <= rect.x + rect.width"
+        " && rect.y <= box.y + 1 && box.y + box.height <= rect.y + rect.height + 1)).length; })()"
+    )
+    assert alone == 0
+
+
 def test_search_finds_an_operation_inside_folded_boxes(browser, tmp_path):
     report_runs.large(tmp_path / "run", 400)
     _open(browser, tmp_path / "run")

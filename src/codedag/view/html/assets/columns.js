@@ -63,20 +63,38 @@ class Columns {
     this.cuts = cuts;
     this.edges = [0, ...cuts, layout.height];
     this.crossed = cuts.map((y) => [...layout.routes].filter(([, lanes]) => lanes[0][1] < y && y < lanes[lanes.length - 1][2]).map(([link]) => link));
+    this.parts = pairs(this.edges).map(([top, bottom]) => this.partsOf(top, bottom));
     this.shift = [];
     this.right = [];
     let right = 0;
     pairs(this.edges).forEach(([top, bottom], at) => {
-      const [low, high] = this.extent(top, bottom), gutter = at ? GUTTER + STEP * this.crossed[at - 1].length : 0;
+      const [low, high] = this.extent(top, bottom, this.parts[at]), gutter = at ? GUTTER + STEP * this.crossed[at - 1].length : 0;
       this.shift.push([right + gutter - low, MARGIN - top]);
       right += gutter + high - low;
       this.right.push(right);
     });
   }
 
-  extent(top, bottom) {
+  // What each frame holds between two heights, from left to right: a wide function may go on as a single chain.
+  partsOf(top, bottom) {
+    const parts = new Map(), boxes = this.layout.boxes.filter((box) => top <= box.y && box.y < bottom);
+    for (const [frame, rect] of [...this.layout.frames].reverse()) { // the inner ones first
+      if (rect.y >= bottom || rect.y + rect.height <= top) continue;
+      const end = rect.x + rect.width, from = Math.max(top, rect.y), to = Math.min(bottom, rect.y + rect.height);
+      const holds = (x, right, y) => rect.x <= x && right <= end && from <= y && y < to;
+      const spans = boxes.filter((box) => holds(box.x, box.x + box.width, box.y)).map((box) => [box.x - PAD, box.x + box.width + PAD]);
+      for (const [x, right, y] of parts.values()) if (holds(x, right, y)) spans.push([x - PAD, right + PAD]);
+      for (const lanes of this.layout.routes.values()) for (const [x, a, b] of lanes) if (a < to && b > from && rect.x <= x && x <= end) spans.push([x - PAD, x + PAD]);
+      const heading = Math.min(rect.width, rect.y >= top ? frame.heading : 6.8 * (frame.path.join(" / ").length + 10) + 26);
+      const low = Math.max(rect.x, Math.min(...spans.map((one) => one[0]), end - heading)), high = Math.min(end, Math.max(...spans.map((one) => one[1]), low + heading));
+      parts.set(frame, [low, high, from]);
+    }
+    return parts;
+  }
+
+  extent(top, bottom, parts) {
     const spans = this.layout.boxes.filter((box) => top <= box.y && box.y < bottom).map((box) => [box.x, box.x + box.width]);
-    for (const [, rect] of this.layout.frames) if (rect.y < bottom && rect.y + rect.height > top) spans.push([rect.x, rect.x + rect.width]);
+    for (const [low, high] of parts.values()) spans.push([low, high]);
     for (const lanes of this.layout.routes.values()) for (const [x, from, to] of lanes) if (from < bottom && to > top) spans.push([x - 6, x + 6]);
     return spans.length ? [Math.min(...spans.map((one) => one[0])), Math.max(...spans.map((one) => one[1]))] : [0, 0];
   }
@@ -101,7 +119,9 @@ class Columns {
       const parts = [];
       pairs(this.edges).forEach(([top, bottom], column) => {
         const low = Math.max(rect.y, top), high = Math.min(rect.y + rect.height, bottom);
-        if (high > low) parts.push([frame, this.moved({ ...rect, y: low, height: high - low }, column), !parts.length]);
+        if (!(high > low)) return;
+        const [x, right] = this.parts[column].get(frame);
+        parts.push([frame, this.moved({ x, width: right - x, y: low, height: high - low }, column), !parts.length]);
       });
       return parts;
     });
