@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from codedag.cli.view import fitting
 from codedag.ir import Graph, Op, save
 
 
@@ -86,3 +87,19 @@ def test_help_fits_a_terminal_of_80_columns_and_is_not_cut(codedag, arguments):
     assert max(map(len, said.splitlines())) <= 80
     lines = said.splitlines()
     assert not [line for line in lines if line.endswith("...") and line.strip().startswith(("view", "doctor"))]
+
+
+def test_the_help_of_experiments_is_not_cut(codedag):
+    lines = codedag("experiment", "--help", env={"COLUMNS": "80"}).stdout.splitlines()
+    assert not [line for line in lines if line.startswith("  ") and line.endswith("...")]
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (120, ["scipy.ndimage.median_filter", "operator.truediv"]),
+        (80, ["ndimage.median_filter", "a / b"]),
+    ],
+)
+def test_names_are_shortened_rather_than_broken(width, shown):
+    assert fitting(["scipy.ndimage.median_filter", "operator.truediv"], width) == shown

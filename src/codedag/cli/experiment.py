@@ -42,7 +42,7 @@ def command() -> None:
     """
 
 
-@command.command("check")
+@command.command("check", short_help="Say what is there and what is missing.")
 @_json
 def check(as_json: bool) -> None:
     """Say what is there to run experiments with, and what is missing."""
@@ -58,7 +58,7 @@ def check(as_json: bool) -> None:
     tell("next: codedag experiment new NAME --framework pytorch")
 
 
-@command.command("new")
+@command.command("new", short_help="Make the folder of an experiment.")
 @click.argument("name")
 @_framework(required=True)
 @_json
@@ -93,7 +93,7 @@ def _where(function: F) -> F:
     return click.option("--in", "where", type=click.Choice(["venv", "docker"]), help=text)(function)
 
 
-@command.command("setup")
+@command.command("setup", short_help="Make the environment of an experiment.")
 @_folder
 @_where
 @click.option("--fresh", is_flag=True, help="Make the environment anew even if nothing has changed.")
@@ -104,10 +104,11 @@ def setup(ctx: click.Context, folder: Path, where: str | None, fresh: bool) -> N
 
     found = folders.find(folder)
     _ready(ctx, found, _chosen(where), fresh)
-    tell(f"ready: {found.path}", f"next: cd {quote(str(folder))} && codedag experiment run baseline")
+    there = "" if found.path == Path.cwd() else f"cd {quote(str(folder))} && "
+    tell(f"ready: {found.path}", f"next: {there}codedag experiment run baseline")
 
 
-@command.command("run")
+@command.command("run", short_help="Run the training: baseline or optimization.")
 @click.argument("mode", type=click.Choice(["baseline", "optimization"]))
 @_folder
 @_where
@@ -173,7 +174,7 @@ def _ready(ctx: click.Context, found: Folder, where: str, fresh: bool) -> list[s
         return environment.in_container(found, [])
 
 
-@command.command("report")
+@command.command("report", short_help="Show the results of both modes beside each other.")
 @_folder
 @_json
 def report(folder: Path, as_json: bool) -> int:

@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import threading
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # A picture of a million operations takes some seconds; before this nobody wonders.
 PATIENCE_SECONDS = 2.0
+FIGURES_WIDTH = 60  # of the table of operations: everything but the names, with places of some length
 
 
 @click.command("view", short_help="Show a run: hottest operations, changes, a picture.")
@@ -242,18 +243,28 @@ def _show_operations(graph: Graph, most: int, floor_seconds: float) -> None:
     from rich.text import Text
 
     lines = text.hot_ops(graph, most, floor_seconds)
+    console = Console()
+    names = fitting([op.name for op in lines], console.width)
     table = Table(box=None, pad_edge=False, header_style="bold")
     shown = [at for at, heading in enumerate(astuple(text.HEADINGS)) if heading != "peak" or text.has_peaks(lines)]
     for at in shown:
         heading = astuple(text.HEADINGS)[at]
         left = heading in ("operation", "where")
         table.add_column(heading, justify="left" if left else "right", no_wrap=not left, overflow="fold")
-    for op in lines:
-        table.add_row(*(Text(shown_text(astuple(op)[at])) for at in shown))
-    console = Console()
+    for name, op in zip(names, lines, strict=True):
+        cells = astuple(replace(op, name=name))
+        table.add_row(*(Text(shown_text(cells[at])) for at in shown))
     console.print(table)
     for line in text.below(text.ranking(graph, most, floor_seconds), floor_seconds):
         console.print(line, highlight=False, markup=False)
+
+
+def fitting(names: list[str], width: int) -> list[str]:
+    """The names of operations as a terminal of this width has room for: whole, or short, all of them alike."""
+    from codedag.view.labels import short_name
+
+    fits = max(map(len, names), default=0) <= width - FIGURES_WIDTH
+    return names if fits else [short_name(name) for name in names]
 
 
 def _status(status: str) -> str:

@@ -47,16 +47,16 @@ def check() -> list[Finding]:
         Finding("pip", pip is not None, (pip or "python -m ensurepip brings it").partition(" from ")[0]),
         _docker_finding(),
     ]
-    for name in ("matplotlib", "mlflow"):
-        findings.append(_package_finding(name))
+    for name, extra in (("matplotlib", "plots"), ("mlflow", "mlflow")):
+        findings.append(_package_finding(name, extra))
     return findings
 
 
-def _package_finding(name: str) -> Finding:
+def _package_finding(name: str, extra: str) -> Finding:
     try:
         return Finding(name, True, importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
-        return Finding(name, False, f"optional: pip install {name}")
+        return Finding(name, False, f"optional: pip install 'codedag[{extra}]'")
 
 
 def _docker_finding() -> Finding:

@@ -20,6 +20,8 @@ from codedag.ir.files import write_atomically
 
 log = logging.getLogger("codedag.experiment")
 
+SMALL_NBYTES = 8192  # arrays in a configuration that are written out: weights of classes, not data
+
 
 class Mode:
     """One way of running the training, such as "baseline": its configuration, times, resources and metrics."""
@@ -144,19 +146,32 @@ class ExperimentMonitor:
         return timestamp
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON can hold it: numbers that are none become null, what JSON does not know becomes its text."""
+def plain(value: Any, around: tuple[int, ...] = ()) -> Any:
+    """A value as JSON can hold it: numbers that are none become null, what JSON does not know becomes its text.
+
+    `around` are the values that this one is in; one that is inside itself ends there.
+    """
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int | float):
         return (int(value) if isinstance(value, int) else float(value)) if math.isfinite(value) else None
+    if id(value) in around:
+        return "..."
+    inside = (*around, id(value))
     if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): plain(each, inside) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(each) for each in value]
-    if isinstance(value, type) or not hasattr(value, "__dict__"):
+        return [plain(each, inside) for each in value]
+    if _is_small_array(value):
+        return plain(value.tolist() if value.shape else value.item(), inside)
+    if isinstance(value, type) or not hasattr(value, "__dict__") or _has_text(value):
         return str(value)
-    return {key: plain(each) for key, each in vars(value).items()} if not _has_text(value) else str(value)
+    return {key: plain(each, inside) for key, each in vars(value).items()}
+
+
+def _is_small_array(value: Any) -> bool:
+    """Whether it is a number or a few numbers of numpy, torch or the like."""
+    return not isinstance(value, type) and hasattr(value, "dtype") and getattr(value, "nbytes", 1 << 30) <= SMALL_NBYTES
 
 
 def _has_text(value: object) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from codedag.experiment import ExperimentMonitor, MetricsLogger, ResourceMonitor, Timer
 from codedag.experiment.gpus import Reading
 from codedag.experiment.metrics import NotANumber
+from codedag.experiment.monitor import plain
 from codedag.experiment.timing import OutOfTurn
 from codedag.ir import CannotWrite
 
@@ -282,3 +283,35 @@ def test_the_picture_is_a_png(tmp_path):
     place = monitor.plot_metrics()
     assert place == monitor.file(".png")
     assert place.read_bytes().startswith(b"\x89PNG")
+
+
+def test_numbers_of_numpy_stay_numbers_and_circles_end():
+    class Scalar:
+        dtype, nbytes, shape = "float64", 8, ()
+
+        def item(self):
+            return 1.5
+
+        def __str__(self):
+            return "1.5"
+
+    class Array(Scalar):
+        nbytes, shape = 16, (2,)
+
+        def tolist(self):
+            return [1, float("nan")]
+
+    class Settings:
+        pass
+
+    settings = Settings()
+    settings.me, settings.rate = settings, 0.1
+    rows: list = [1]
+    rows.append(rows)
+    large = type("Large", (Array,), {"nbytes": 1 << 30, "__str__": lambda self: "[1 2 ...]"})()
+    assert plain({"large": large}) == {"large": "[1 2 ...]"}
+    assert plain({"a": Scalar(), "b": Array()}) == {"a": 1.5, "b": [1, None]}
+    assert plain(settings) == {"me": "...", "rate": 0.1}
+    assert plain(rows) == [1, "..."]
+    twice = [3]
+    assert plain([twice, twice]) == [[3], [3]]
