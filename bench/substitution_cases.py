@@ -119,6 +119,27 @@ def blurred(name: str, mode: str) -> Maker:
     return make
 
 
+def blended(mode: str, share: float) -> Maker:
+    """Calls with two Pillow images and a share."""
+
+    def make(shape: Shape, plain: bool) -> Arguments:
+        one = picture(mode)(shape, plain)[0][0]
+        return (one, one.rotate(180), share), {}
+
+    return make
+
+
+def enhanced(name: str, factor: float) -> Maker:
+    """Calls with an enhancer of a Pillow image."""
+
+    def make(shape: Shape, plain: bool) -> Arguments:
+        from PIL import ImageEnhance
+
+        return (getattr(ImageEnhance, name)(picture("RGB")(shape, plain)[0][0]), factor), {}
+
+    return make
+
+
 def colour_floats(dtype: str, *args: Any, **options: Any) -> Maker:
     """Calls with an image of three channels of floats between 0 and 1."""
     return lambda shape, plain: ((np.random.default_rng(0).random((*shape, 3)).astype(dtype), *args), options)
@@ -303,6 +324,10 @@ CASES: dict[str, tuple[Case, ...]] = {
         ("Gaussian 2 RGB", blurred("GaussianBlur", "RGB")),
         ("Gaussian 2 L", blurred("GaussianBlur", "L")),
         ("box 2 RGB", blurred("BoxBlur", "RGB")),
+    ),
+    "PIL.Image.blend": (("RGB", blended("RGB", 0.3)), ("L", blended("L", 0.3)), ("RGBA by 1.4", blended("RGBA", 1.4))),
+    "PIL.ImageEnhance._Enhance.enhance": tuple(
+        (f"{name} {factor}", enhanced(name, factor)) for name, factor in (("Brightness", 0.8), ("Contrast", 1.2))
     ),
     "PIL.Image.Image.tobytes": (("RGB", picture("RGB")),),
     "PIL.Image.fromarray": (("RGB", colour()),),

@@ -18,6 +18,8 @@ _CHANNELS = {"L": (), "RGB": (3,), "RGBA": (4,), "CMYK": (4,), "YCbCr": (3,), "H
 
 _USUAL = ("RGB", "RGB", "RGB", "L", "RGBA")
 _LARGE = (160, 181, 224, 256)
+_COLOURFUL = ("RGB", "RGB", "RGBA")
+_LARGER = (182, 224, 256, 301)
 
 
 def image(rng: random.Random, usual: tuple[str, ...] = _USUAL, lengths: tuple[int, ...] = _SIDES) -> Any:
@@ -111,7 +113,7 @@ def alone(rng: random.Random) -> Call:
 
 def colourful(rng: random.Random) -> Call:
     """A call with an image that mostly has colours."""
-    return spread(rng, ("image",), {"image": image(rng, ("RGB", "RGB", "RGBA"))})
+    return spread(rng, ("image",), {"image": image(rng, _COLOURFUL)})
 
 
 def rotate(rng: random.Random) -> Call:
@@ -175,3 +177,35 @@ def blur(rng: random.Random) -> Call:
     usual = (_blur_filter("GaussianBlur", radius), _blur_filter("GaussianBlur"), _blur_filter("BoxBlur", radius))
     odd = (ImageFilter.SHARPEN, _blur_filter("MedianFilter", 3), None, 5, ImageFilter.GaussianBlur)
     return Call((image(rng), weighted(rng, usual, odd)))
+
+
+def _factor(rng: random.Random) -> Any:
+    return weighted(rng, (0.5, 0.8, 1.2, rng.random() * 2, 1.7, -0.3), (0, 1, 0.0, 1.0, 40, 1e9, None, "a", True))
+
+
+def blend(rng: random.Random) -> Call:
+    """A call of Image.blend, mostly of two images of one kind."""
+    one = image(rng, _COLOURFUL, _LARGER)
+    alike = getattr(one, "mode", "") in _CHANNELS and rng.random() < 0.95
+    other = image(rng, _COLOURFUL, _LARGER) if not alike else one.rotate(180) if rng.random() < 0.5 else one.copy()
+    return spread(rng, ("im1", "im2", "alpha"), {"im1": one, "im2": other, "alpha": _factor(rng)})
+
+
+@functools.lru_cache(maxsize=4096)
+def _enhancer(name: str, number: int) -> Any:
+    """An enhancer, the same object for the same number: two of them cannot be compared."""
+    from PIL import ImageEnhance
+
+    rng = random.Random(number)
+    picture = image(rng, _COLOURFUL, _LARGER)
+    while getattr(picture, "mode", "") not in _CHANNELS or not min(picture.size):
+        picture = image(rng, _COLOURFUL, _LARGER)
+    return getattr(ImageEnhance, name)(picture)
+
+
+def enhance(rng: random.Random) -> Call:
+    """A call of enhance."""
+    names = ("Brightness", "Contrast", "Color", "Sharpness")
+    enhancer = _enhancer(rng.choice(names), rng.randrange(60))
+    values = {"self": weighted(rng, (enhancer,), (None, 5), 0.04), "factor": _factor(rng)}
+    return _method(rng, values, ("factor",))

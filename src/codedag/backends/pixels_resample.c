@@ -130,18 +130,45 @@ static inline uint8_t clip(int sum) {
 
 static inline int joined(int upper, int lower) { return (int)(((uint32_t)upper << SPLIT) + (uint32_t)lower) + ROUND; }
 
-/* One row of pixels of 1 or 4 bytes, without vectors. */
-static void plain_row(const uint8_t *line, uint8_t *out, const Weights *w, int step, uint32_t mask) {
+/* The weights of outputs two by two, each as often as a pixel has channels: for both halves of a vector. */
+typedef struct {
+    int16_t *weights;
+    int deep; /* turns of two inputs that the longest pair takes */
+} Doubled;
+
+static int depth_of(const Weights *w) {
+    int most = 0;
     for (int at = 0; at < w->size; at++) {
+        most = w->bounds[2 * at + 1] > most ? w->bounds[2 * at + 1] : most;
+    }
+    return (most + 1) / 2;
+}
+
+static void write_doubled(const Weights *w, Doubled *d) {
+    for (int at = 0; at + 2 <= w->size; at += 2) {
+        for (int x = 0; x < d->deep; x++) {
+            int16_t *into = d->weights + ((size_t)(at / 2) * d->deep + x) * 32;
+            for (int place = 0; place < 16; place++) {
+                size_t from = (size_t)(at + place / 8) * w->width + 2 * x + place % 2;
+                into[place] = w->high[from];
+                into[16 + place] = w->low[from];
+            }
+        }
+    }
+}
+
+/* Some pixels of 4 bytes of a row, without vectors. */
+static void plain_row(const uint8_t *line, uint8_t *out, const Weights *w, int at, int end, uint32_t mask) {
+    for (; at < end; at++) {
         const int16_t *high = w->high + (size_t)at * w->width, *low = w->low + (size_t)at * w->width;
-        const uint8_t *from = line + (size_t)w->bounds[2 * at] * step;
-        for (int channel = 0; channel < step; channel++) {
+        const uint8_t *from = line + (size_t)w->bounds[2 * at] * 4;
+        for (int channel = 0; channel < 4; channel++) {
             int upper = 0, lower = 0;
             for (int x = 0; x < w->bounds[2 * at + 1]; x++) {
-                upper += from[x * step + channel] * high[x];
-                lower += from[x * step + channel] * low[x];
+                upper += from[x * 4 + channel] * high[x];
+                lower += from[x * 4 + channel] * low[x];
             }
-            out[(size_t)at * step + channel] = clip(joined(upper, lower)) & (uint8_t)(mask >> (8 * channel));
+            out[(size_t)at * 4 + channel] = clip(joined(upper, lower)) & (uint8_t)(mask >> (8 * channel));
         }
     }
 }
@@ -160,42 +187,60 @@ static void plain_column(const uint8_t *from, size_t stride, uint8_t *out, size_
 
 #if HAVE_AVX2_CODE
 
-AVX2 static inline __m128i joined4(__m256i upper, __m256i lower) {
-    __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(upper, SPLIT), lower);
-    return _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-}
-
-/* Pixels of four bytes: four inputs at a time, of which the channels are paired. */
-AVX2 static void row4(const uint8_t *line, int in_width, uint8_t *out, const Weights *w, uint32_t mask) {
-    const __m128i pair = _mm_setr_epi8(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
-    const __m256i spread = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
-    for (int at = 0; at < w->size; at++) {
-        const int16_t *high = w->high + (size_t)at * w->width, *low = w->low + (size_t)at * w->width;
-        int first = w->bounds[2 * at], taps = w->bounds[2 * at + 1];
-        __m256i upper = _mm256_setzero_si256(), lower = _mm256_setzero_si256();
-        for (int x = 0; x < taps; x += 4) {
-            uint8_t edge[16] = {0};
-            const uint8_t *from = line + (size_t)(first + x) * 4;
-            if (first + x + 4 > in_width) { /* not beyond the row: it may be the last of the image */
-                memcpy(edge, from, (size_t)(in_width - first - x) * 4);
-                from = edge;
-            }
-            __m256i four = _mm256_cvtepu8_epi16(_mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)from), pair));
-            __m256i h = _mm256_castsi128_si256(_mm_loadl_epi64((const __m128i *)(high + x)));
-            __m256i l = _mm256_castsi128_si256(_mm_loadl_epi64((const __m128i *)(low + x)));
-            upper = _mm256_add_epi32(upper, _mm256_madd_epi16(four, _mm256_permutevar8x32_epi32(h, spread)));
-            lower = _mm256_add_epi32(lower, _mm256_madd_epi16(four, _mm256_permutevar8x32_epi32(l, spread)));
-        }
-        __m128i sum = _mm_srai_epi32(_mm_add_epi32(joined4(upper, lower), _mm_set1_epi32(ROUND)), PRECISION);
-        sum = _mm_packus_epi16(_mm_packs_epi32(sum, sum), sum);
-        uint32_t pixel = (uint32_t)_mm_cvtsi128_si32(sum) & mask;
-        memcpy(out + (size_t)at * 4, &pixel, 4);
-    }
-}
-
 AVX2 static inline __m256i shifted(__m256i upper, __m256i lower) {
     __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(upper, SPLIT), lower);
     return _mm256_srai_epi32(_mm256_add_epi32(sum, _mm256_set1_epi32(ROUND)), PRECISION);
+}
+
+AVX2 static inline __m128i two_of(const uint8_t *one, const uint8_t *other) {
+    __m128i a = _mm_loadl_epi64((const __m128i *)one), b = _mm_loadl_epi64((const __m128i *)other);
+    return _mm_unpacklo_epi64(a, b);
+}
+
+/* Pixels of four bytes, two outputs at a time in the halves of a vector: of each two inputs, whose channels are paired.
+   The weights beyond the last input are zero: all outputs take as many turns, which a processor foresees. */
+AVX2 static inline __attribute__((always_inline)) void row4_of(const uint8_t *line, int in_width, uint8_t *out,
+                                                               const Weights *w, const Doubled *d, uint32_t mask,
+                                                               const int deep) {
+    const __m128i pair = _mm_setr_epi8(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
+    int at = 0;
+    for (; at + 2 <= w->size; at += 2) {
+        const int16_t *weights = d->weights + (size_t)(at / 2) * deep * 32;
+        int first = w->bounds[2 * at], second = w->bounds[2 * at + 2];
+        if ((first > second ? first : second) + 2 * deep > in_width) { /* not beyond the row: it may be the last one */
+            plain_row(line, out, w, at, at + 2, mask);
+            continue;
+        }
+        const uint8_t *one = line + (size_t)first * 4, *other = line + (size_t)second * 4;
+        __m256i upper = _mm256_setzero_si256(), lower = _mm256_setzero_si256();
+        for (int x = 0; x < deep; x++, one += 8, other += 8, weights += 32) {
+            __m256i four = _mm256_cvtepu8_epi16(_mm_shuffle_epi8(two_of(one, other), pair));
+            __m256i h = _mm256_loadu_si256((const __m256i *)weights), l = _mm256_loadu_si256((const __m256i *)(weights + 16));
+            upper = _mm256_add_epi32(upper, _mm256_madd_epi16(four, h));
+            lower = _mm256_add_epi32(lower, _mm256_madd_epi16(four, l));
+        }
+        __m256i words = _mm256_packs_epi32(shifted(upper, lower), _mm256_setzero_si256());
+        __m128i bytes = _mm_unpacklo_epi64(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+        bytes = _mm_and_si128(_mm_packus_epi16(bytes, bytes), _mm_set1_epi32((int)mask));
+        _mm_storel_epi64((__m128i *)(out + (size_t)at * 4), bytes);
+    }
+    plain_row(line, out, w, at, w->size, mask);
+}
+
+AVX2 static void row4(const uint8_t *line, int in_width, uint8_t *out, const Weights *w, const Doubled *d, uint32_t mask) {
+    switch (d->deep) {
+    case 1:
+        row4_of(line, in_width, out, w, d, mask, 1);
+        break;
+    case 2:
+        row4_of(line, in_width, out, w, d, mask, 2);
+        break;
+    case 3:
+        row4_of(line, in_width, out, w, d, mask, 3);
+        break;
+    default:
+        row4_of(line, in_width, out, w, d, mask, d->deep);
+    }
 }
 
 /* One row of the result from rows below each other, 16 bytes at a time; gives how many bytes were done. */
@@ -232,15 +277,16 @@ static int have_avx2(void) { return __builtin_cpu_supports("avx2"); }
 static int have_avx2(void) { return 0; }
 #endif
 
-static void one_row(const uint8_t *line, int in_width, uint8_t *out, const Weights *w, int step, uint32_t mask) {
+static void one_row(const uint8_t *line, int in_width, uint8_t *out, const Weights *w, const Doubled *d, uint32_t mask) {
 #if HAVE_AVX2_CODE
-    if (step == 4 && have_avx2()) {
-        row4(line, in_width, out, w, mask);
+    if (have_avx2()) {
+        row4(line, in_width, out, w, d, mask);
         return;
     }
 #endif
     (void)in_width;
-    plain_row(line, out, w, step, mask);
+    (void)d;
+    plain_row(line, out, w, 0, w->size, mask);
 }
 
 /* Four rows of one byte per pixel as one row of four; `rows` may be fewer than four. */
@@ -261,21 +307,33 @@ WIDE static void unbraid(const uint8_t *restrict from, size_t width, int rows, u
 }
 
 /* Up to four rows at once: `room` holds four input rows and four output rows. */
-static void four_rows(const uint8_t *line, int in_width, int rows, uint8_t *out, const Weights *w, uint8_t *room) {
+static void four_rows(const uint8_t *line, int in_width, int rows, uint8_t *out, const Weights *w, const Doubled *d,
+                      uint8_t *room) {
     uint8_t *done = room + (size_t)in_width * 4;
     braid(line, (size_t)in_width, rows, room);
-    one_row(room, in_width, done, w, 4, 0xFFFFFFFFu);
+    one_row(room, in_width, done, w, d, 0xFFFFFFFFu);
     unbraid(done, (size_t)w->size, rows, out);
 }
 
-static void rows_across(const uint8_t *from, int in_width, int step, int rows, uint8_t *into, const Weights *w,
-                        uint8_t *room, uint32_t mask) {
-    size_t in_stride = (size_t)in_width * step, stride = (size_t)w->size * step;
-    for (int row = 0; row < rows; row += step == 4 ? 1 : 4) {
-        if (step == 4) {
-            one_row(from + in_stride * row, in_width, into + stride * row, w, step, mask);
+typedef struct {
+    const uint8_t *source;
+    uint8_t *target, *between, *room;
+    int width, height, step;
+    uint32_t mask;
+    const Weights *across, *down; /* a missing table leaves its axis as it is */
+    Doubled doubled;
+} Task;
+
+static void rows_across(const Task *t, const uint8_t *from, int rows, uint8_t *into) {
+    const Weights *w = t->across;
+    size_t in_stride = (size_t)t->width * t->step, stride = (size_t)w->size * t->step;
+    for (int row = 0; row < rows; row += t->step == 4 ? 1 : 4) {
+        const uint8_t *line = from + in_stride * row;
+        uint8_t *out = into + stride * row;
+        if (t->step == 4) {
+            one_row(line, t->width, out, w, &t->doubled, t->mask);
         } else {
-            four_rows(from + in_stride * row, in_width, rows - row < 4 ? rows - row : 4, into + stride * row, w, room);
+            four_rows(line, t->width, rows - row < 4 ? rows - row : 4, out, w, &t->doubled, t->room);
         }
     }
 }
@@ -290,14 +348,6 @@ static void one_column(const uint8_t *from, size_t stride, uint8_t *out, size_t 
 #endif
     plain_column(from, stride, out, done, nbytes, high, low, taps, mask);
 }
-
-typedef struct {
-    const uint8_t *source;
-    uint8_t *target, *between, *room;
-    int width, height, step;
-    uint32_t mask;
-    const Weights *across, *down; /* a missing table leaves its axis as it is */
-} Task;
 
 static void rows_down(const uint8_t *from, size_t stride, uint8_t *into, const Weights *w, int first, uint32_t mask) {
     for (int row = 0; row < w->size; row++) {
@@ -316,7 +366,7 @@ static void across_first(const Task *t) {
     const uint8_t *from = t->source + in_stride * first;
     if (t->across) {
         uint8_t *into = down ? t->between : t->target;
-        rows_across(from, t->width, t->step, last - first, into, t->across, t->room, t->mask);
+        rows_across(t, from, last - first, into);
         from = into;
     }
     if (down) {
@@ -329,7 +379,7 @@ static void run(const Task *t) {
     int shrinks = t->across && t->down && t->down->size < t->height;
     if (shrinks && t->height - t->down->size > 2 * (t->width - t->across->size)) {
         rows_down(t->source, (size_t)t->width * t->step, t->between, t->down, 0, t->mask);
-        rows_across(t->between, t->width, t->step, t->down->size, t->target, t->across, t->room, t->mask);
+        rows_across(t, t->between, t->down->size, t->target);
     } else {
         across_first(t);
     }
@@ -350,7 +400,7 @@ static int table_of(PyObject *object, Weights *w, const Weights **found, int in_
     w->low = (const int16_t *)PyBytes_AS_STRING(low);
     Py_ssize_t entries = (Py_ssize_t)w->size * w->width * 2;
     int fits = w->size > 0 && PyBytes_GET_SIZE(bounds) == (Py_ssize_t)w->size * 8;
-    fits = fits && PyBytes_GET_SIZE(high) == entries && PyBytes_GET_SIZE(low) == entries;
+    fits = fits && w->width % 2 == 0 && PyBytes_GET_SIZE(high) == entries && PyBytes_GET_SIZE(low) == entries;
     for (int at = 0; fits && at < w->size; at++) {
         int first = w->bounds[2 * at], taps = w->bounds[2 * at + 1];
         fits = first >= 0 && taps >= 0 && taps <= w->width && first + taps <= in_size;
@@ -374,14 +424,22 @@ static int task_of(PyObject *across, PyObject *down, Weights rooms[2], Task *t) 
     return 0;
 }
 
-/* Room for the image between two passes and for four braided rows. */
+/* Room for the image between two passes, for four braided rows, and for the weights of pairs. */
 static int make_room(Task *t) {
     size_t out_width = (size_t)(t->across ? t->across->size : t->width);
     size_t width = out_width > (size_t)t->width ? out_width : (size_t)t->width;
     size_t between = t->across && t->down ? width * t->step * t->height : 0;
-    t->between = malloc(between + ((size_t)t->width + out_width) * 4);
+    size_t pairs = t->across ? (size_t)(t->across->size / 2) * (t->doubled.deep = depth_of(t->across)) * 64 : 0;
+    t->doubled.weights = malloc(pairs + between + ((size_t)t->width + out_width) * 4);
+    if (t->doubled.weights == NULL) {
+        return -1;
+    }
+    t->between = (uint8_t *)t->doubled.weights + pairs;
     t->room = t->between + between;
-    return t->between == NULL ? -1 : 0;
+    if (pairs) {
+        write_doubled(t->across, &t->doubled);
+    }
+    return 0;
 }
 
 /* resample(source, width, height, bytes per pixel, target, across, down, mask) */
@@ -409,7 +467,7 @@ PyObject *pixels_resample(PyObject *module, PyObject *args) {
     if (!lost) {
         Py_BEGIN_ALLOW_THREADS run(&t);
         Py_END_ALLOW_THREADS
-        free(t.between);
+        free(t.doubled.weights);
     }
     PyBuffer_Release(&in);
     PyBuffer_Release(&out);

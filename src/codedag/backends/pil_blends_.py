@@ -1,0 +1,78 @@
+"""Substitutions from Pillow's blends and enhancements: Pillow's own arithmetic by wide instructions."""
+
+from __future__ import annotations
+
+import random
+import sys
+from typing import Any
+
+from codedag.backends import _pixels, pil_calls
+from codedag.backends.pil_ import _TURNED, PILLOW, _fresh, _picture, _pixels_of
+from codedag.backends.reasons import answer, is_number
+from codedag.backends.registry import EXACT, Call, substitutes
+from codedag.ir.verdict import Verdict
+
+# Below that many pixels of four bytes, or of one, a blend gained less than 1.1 times in bench/substitutions.py.
+LEAST = {4: 32_768, 1: 131_072}
+LARGEST = 1000.0  # of a share; an enhancement of that much has only black and white left
+_ENHANCERS = ("Brightness", "Contrast", "Color", "Sharpness")
+
+
+@substitutes("PIL.Image.blend", into="codedag", gives=EXACT, needs=PILLOW, source_needs=PILLOW)
+def blend(im1: Any, im2: Any, alpha: Any) -> Any:
+    """The first image with a share of the second."""
+    im1.load()
+    im2.load()
+    result = _fresh(im1, im1.mode, im1.size)
+    nbytes = im1.width * im1.height * _TURNED[im1.mode][0]
+    _pixels.blend(_pixels_of(im1), _pixels_of(im2), _pixels_of(result), nbytes, alpha)
+    return result
+
+
+@blend.guard
+def _(call: Any) -> Verdict:
+    """Two images of bytes of one mode and size, 32768 (L: 131072) to 2**22 pixels, and a share within 1000 that is not
+    0 or 1.
+    """
+    return answer(_pair(call.im1, call.im2) or _share(call.alpha))
+
+
+def _pair(one: Any, other: Any) -> str:
+    reason = _picture(one, _TURNED) or _picture(other, _TURNED)
+    if reason or one.mode != other.mode or one.size != other.size:
+        return reason or "images of two kinds"
+    return "" if one.width * one.height >= LEAST[_TURNED[one.mode][0]] else "images that are too small to gain"
+
+
+def _share(value: Any) -> str:
+    if not is_number(value) or not abs(value) <= LARGEST:
+        return "an odd share"
+    return "one of the images is copied" if value in (0, 1) else ""
+
+
+@blend.calls
+def _(rng: random.Random) -> Call:
+    return pil_calls.blend(rng)
+
+
+@substitutes("PIL.ImageEnhance._Enhance.enhance", into="codedag", gives=EXACT, needs=PILLOW, source_needs=PILLOW)
+def enhance(self: Any, factor: Any) -> Any:
+    """The image brighter, with more contrast, more colourful or sharper."""
+    return blend.run(self.degenerate, self.image, factor)
+
+
+@enhance.guard
+def _(call: Any) -> Verdict:
+    """Brightness, Contrast, Color and Sharpness of images of bytes of 32768 (L: 131072) to 2**22 pixels, by factors
+    within 1000 that are not 0 or 1.
+    """
+    module = sys.modules.get("PIL.ImageEnhance")
+    if module is None or type(call.self) not in [getattr(module, name) for name in _ENHANCERS]:
+        return answer("another enhancer")
+    kept = vars(call.self)
+    return answer(_pair(kept.get("degenerate"), kept.get("image")) or _share(call.factor))
+
+
+@enhance.calls
+def _(rng: random.Random) -> Call:
+    return pil_calls.enhance(rng)
