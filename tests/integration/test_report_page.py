@@ -618,6 +618,13 @@ def test_no_label_of_an_axis_is_cut_off(browser, two_units, seconds):
     assert over == []
 
 
+def test_the_summary_says_how_much_of_the_time_was_recorded(browser, two_units):
+    run = RunDirectory(two_units)
+    save(msgspec.structs.replace(run.events, lanes=run.events.lanes[:1], calls=[]), two_units / "events")
+    _open(browser, two_units)
+    assert "Recorded calls cover 20% of 1.5 s; the rest is start-up" in _show(browser, "summary")
+
+
 def test_workers_without_lanes_are_said_to_have_none(browser, two_units):
     run = RunDirectory(two_units)
     save(msgspec.structs.replace(run.report, workers=2), two_units / "report.json")

@@ -20,7 +20,7 @@ from codedag.cli.options import tell
 from codedag.ir.errors import BadFile, CannotWrite
 
 if TYPE_CHECKING:
-    from codedag.ir import Graph, RunDirectory, RunInfo
+    from codedag.ir import Events, Graph, RunDirectory, RunInfo
 
 
 # A picture of a million operations takes some seconds; before this nobody wonders.
@@ -130,22 +130,20 @@ def _show(found: RunDirectory, most: int) -> None:
     tell("", *([f"report: {page}"] if page.is_file() else []), f"next: {_next(found)}")
 
 
-def _coverage(found: RunDirectory, graph: Graph) -> float | None:
-    """The share of the time on the clock that was recorded; None where the timeline does not say."""
-    from codedag.view import text
-
+def _timed(found: RunDirectory) -> tuple[Events, int] | None:
+    """The timeline of the run and the number of its workers; None where there is none that can be read."""
     try:
-        return text.coverage(graph, found.events) if found.has("events") else None
+        return (found.events, found.report.workers if found.has("report") else 0) if found.has("events") else None
     except BadFile:
         return None  # the rest can be shown all the same
 
 
 def _covered(found: RunDirectory, graph: Graph) -> list[str]:
-    share = _coverage(found, graph)
-    if share is None:
-        return []
-    seconds = found.events.seconds
-    return [f"recorded calls cover {share:.0%} of {seconds:.3g} s; the rest is start-up, imports and code outside them"]
+    from codedag.view import text
+
+    timed = _timed(found)
+    words = text.covered(graph, timed[0], found.run.command, timed[1]) if timed else ""
+    return [words] if words else []
 
 
 def _next(found: RunDirectory) -> str:
@@ -287,7 +285,8 @@ def _facts(found: RunDirectory, most: int) -> dict[str, object]:
             {**msgspec.to_builtins(ops[row]), "share": ops[row].self_seconds / ranked.total_seconds, "which": which}
             for row, which in zip(ranked.rows, ranked.which, strict=True)
         ]
-        facts["coverage"] = _coverage(found, graph)
+        timed = _timed(found)
+        facts["coverage"] = text.coverage(graph, *timed) if timed else None
         facts["not_ranked"] = {"count": ranked.too_fast, "faster_than_seconds": floor, "shown": ranked.doubtful}
     if found.has("report"):
         facts["report"] = msgspec.to_builtins(found.report)

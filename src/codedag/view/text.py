@@ -52,10 +52,24 @@ def floor(info: object) -> float:
     return RECORDER_FACTOR * float(getattr(info, "recorder_seconds", 0.0))
 
 
-def coverage(graph: Graph, events: Events) -> float | None:
-    """The share of the run's time on the clock that recorded calls account for; None with several threads."""
+def coverage(graph: Graph, events: Events, workers: int = 0) -> float | None:
+    """The share of the time on the clock that recorded calls account for; None with several threads or workers."""
     recorded = sum(graph.op_columns.self_seconds)  # what calls inside took is their own
-    return min(1.0, recorded / events.seconds) if len(events.lanes) == 1 and events.seconds > 0 else None
+    alone = len(events.lanes) == 1 and not workers
+    return min(1.0, recorded / events.seconds) if alone and events.seconds > 0 else None
+
+
+def covered(graph: Graph, events: Events, command: str, workers: int = 0) -> str:
+    """How much of the time recorded calls account for, and what the rest is; nothing where that cannot be told."""
+    share = coverage(graph, events, workers)
+    if share is None:
+        return ""
+    rest = (
+        "imports, code outside them and calls that ran unobserved"
+        if command == "run"
+        else "imports and code outside them"
+    )
+    return f"recorded calls cover {share:.0%} of {events.seconds:.3g} s; the rest is start-up, {rest}"
 
 
 def ranking(graph: Graph, most: int, floor_seconds: float = 0.0) -> Ranking:

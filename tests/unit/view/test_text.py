@@ -139,3 +139,20 @@ def test_a_plan_is_told_in_a_few_lines():
     assert lines[1] == "lib.f at a.py:2 -> cpu/f -> cv2"
     assert len(lines) == 22
     assert lines[-1] == "and 10 more"
+
+
+@pytest.mark.parametrize(
+    ("command", "workers", "lanes", "rest"),
+    [
+        ("trace", 0, 1, "imports and code outside them"),
+        ("run", 0, 1, "imports, code outside them and calls that ran unobserved"),
+        ("run", 2, 1, ""),
+        ("trace", 0, 2, ""),
+    ],
+)
+def test_what_is_not_recorded_is_not_said_to_be_outside_the_operations(command, workers, lanes, rest):
+    """Under `codedag run` operations run unobserved after a while; what workers did is no share of the clock."""
+    places = [Lane(process=1, thread=number) for number in range(lanes)]
+    events = Events(seconds=4.0, seen=1, least_seconds=0.0, lanes=places, calls=[])
+    found = text.covered(Graph.build([_op(0, 1.0)]), events, command, workers)
+    assert found == (f"recorded calls cover 25% of 4 s; the rest is start-up, {rest}" if rest else "")

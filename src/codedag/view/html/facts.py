@@ -15,7 +15,7 @@ from codedag.ir import CodedagError, CostTable, Events, Graph, Plan, RunDirector
 from codedag.ir.store import FILE_NAMES, MADE_BY, Kind
 from codedag.view.html.pictures import pictures
 from codedag.view.labels import short_name
-from codedag.view.text import RECORDER_FACTOR
+from codedag.view.text import RECORDER_FACTOR, covered
 
 MOST_OPS = 3000  # rows of the table; a person reads some dozens, and 2,000 must all be there
 MOST_PLANNED = 5000  # operations up to which the page re-evaluates a plan
@@ -49,6 +49,9 @@ def facts(run: RunDirectory, recovered: Graph | None = None) -> dict[str, Any]:
     events = found.read("events")
     if events is not None:
         made["events"] = _events(events)
+    if events is not None and graph is not None and found.read("run") is not None:
+        workers = getattr(found.read("report"), "workers", 0)
+        made["covered"] = covered(graph, events, found.read("run").command, workers)
     made["files"] = found.told()
     return made
 

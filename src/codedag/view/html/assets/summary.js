@@ -4,7 +4,8 @@
 const onlyRecorded = () => Boolean(DATA.run && DATA.run.command !== "run" && !DATA.files.report.why);
 
 function verdictCard(report) {
-  if (!report && !onlyRecorded()) return card("w4", "Gain", el("div.big", null, "not known"), missing("report"));
+  if (!report && !onlyRecorded()) return card("w4", "Gain", el("div.big", null, "not known"),
+    body.dataset.live && DATA.run && DATA.run.status === "running" ? el("p", null, "The program still runs; this is told when it has ended.") : missing("report"));
   if (!report) return card("w4", "Gain", el("div.big", null, "not run"), el("p", null, "This run only recorded the program; nothing was changed."),
     el("p", null, code(`codedag run ${DATA.commands.program}`), " makes it faster and says by how much."));
   if (!report.changes.length) return card("w4", "Gain", el("div.big", null, "nothing changed"),
@@ -57,6 +58,7 @@ function whySentence() {
     const first = DATA.report.declined[0];
     words.push(`${first.what} at ${fileName(first.where)} was left as it is: ${first.reason}.`);
   }
+  if (DATA.covered) words.push(`${words[words.length - 1].endsWith(" ") ? "" : " "}${DATA.covered[0].toUpperCase()}${DATA.covered.slice(1)}.`);
   return words.join("");
 }
 
