@@ -77,6 +77,81 @@ def test_an_option_that_is_a_complex_zero_is_pillows():
     assert reason("PIL.Image.Image.convert", image, "RGB", dither=None) == ""
 
 
+@pytest.mark.parametrize("name", ["numpy.sum", "numpy.mean"])
+def test_where_nothing_is_meant_nothing_is_summed(name):
+    grey = np.ones((100, 100), np.uint8)
+    assert reason(name, grey) == ""
+    assert reason(name, grey, where=None) == "where is given"  # numpy takes None for false
+
+
+@pytest.mark.parametrize("axis", [np.array([0, 1]), np.int64(1), [0, 1]])
+def test_axes_of_another_kind_have_a_reason(axis):
+    assert reason("numpy.sum", np.ones((100, 100, 3), np.uint8), axis=axis) == "axes other than rows and columns"
+
+
+def sound():
+    return np.random.default_rng(0).normal(0, 1, 6000).astype(np.float32)
+
+
+#: An array of one text equals that text, and is true then; a text of a class may be shown otherwise.
+@pytest.mark.parametrize(
+    ("name", "args", "option", "known"),
+    [
+        ("numpy.percentile", (np.zeros(5000, np.uint8), 50), "method", "linear"),
+        ("PIL.Image.Image.tobytes", "picture", "encoder_name", "raw"),
+        ("PIL.Image.fromarray", (np.zeros((100, 100, 3), np.uint8),), "mode", "RGB"),
+        ("librosa.stft", "sound", "window", "hann"),
+        ("librosa.feature.melspectrogram", "sound", "pad_mode", "constant"),
+        ("librosa.feature.mfcc", "sound", "norm", "ortho"),
+        ("librosa.filters.mel", {"sr": 22050, "n_fft": 2048, "n_mels": 40}, "norm", "slaney"),
+        ("scipy.signal.butter", (3, 0.2), "output", "ba"),
+        ("scipy.signal.firwin", (31, 0.2), "window", "hamming"),
+        ("scipy.signal.convolve2d", (np.ones((50, 50)), np.ones((3, 3))), "mode", "full"),
+        ("skimage.filters.median", (np.zeros((100, 100), np.uint8),), "behavior", "ndimage"),
+        ("skimage.exposure.rescale_intensity", (np.zeros((100, 100), np.uint8),), "in_range", "dtype"),
+    ],
+)
+@pytest.mark.parametrize("odd", [np.array, lambda text: np.array([text, text]), type("Text", (str,), {})])
+def test_what_only_equals_a_known_text_is_declined(name, args, option, known, odd):
+    pytest.importorskip(name.partition(".")[0])
+    options = dict(args) if isinstance(args, dict) else {}
+    if args == "picture":
+        args = (pytest.importorskip("PIL.Image").new("RGB", (200, 200)),)
+    elif args == "sound":
+        args, options = (), {"y": sound(), **({} if name.endswith("stft") else {"n_mels": 40})}
+    elif isinstance(args, dict):
+        args = ()
+    assert reason(name, *args, **options, **{option: known}) == ""
+    assert reason(name, *args, **options, **{option: odd(known)}) != ""
+
+
+def test_the_layout_of_bytes_is_a_plain_text():
+    image = pytest.importorskip("PIL.Image").new("RGB", (200, 200))
+    assert reason("PIL.Image.Image.tobytes", image, "raw", "RGB") == ""
+    assert reason("PIL.Image.Image.tobytes", image, "raw", np.array("RGB")) == "another layout"
+
+
+def test_an_elliptic_filter_whose_ripples_are_equal_is_no_filter():
+    """Scipy warns of it each time, which a remembered one does not."""
+    assert reason("scipy.signal.ellip", 5, 1, 40, 0.2) == ""
+    assert reason("scipy.signal.ellip", 5, 1, 1, 0.2) == "odd ripples"
+
+
+@pytest.mark.parametrize(("pairs", "shared"), [({99: 1}, True), ({5: 5}, False), ({5: 6, 99: 1}, False)])
+def test_a_series_in_which_nothing_is_replaced_keeps_its_memory(pairs, shared):
+    pandas = pytest.importorskip("pandas")
+    made = of("pandas.Series.replace")
+    series = pandas.Series(np.arange(3000) % 50, name="x")
+    assert made.accepts((series, pairs), {})
+    for result in (made.original()(series, pairs), made.run(series, pairs)):
+        assert np.shares_memory(result.to_numpy(), series.to_numpy()) == shared
+        assert (result.name, result is series) == ("x", False)
+        kept = result.copy()
+        result.iloc[0] = 7
+        assert series.iloc[0] == 0  # it is copied before it is written
+        assert kept.iloc[0] == 0
+
+
 def test_numbers_of_more_than_64_bits_are_declined():
     pytest.importorskip("librosa")
     sound = picture().ravel()

@@ -10,7 +10,7 @@ import numpy as np
 from codedag.backends import _pixels
 from codedag.backends import albumentations_calls as samples
 from codedag.backends.bytes_tables import Array
-from codedag.backends.reasons import answer, is_number
+from codedag.backends.reasons import among, answer, is_number
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.ir.verdict import Verdict
 
@@ -37,7 +37,7 @@ def glass_blur(img: Any, sigma: Any, max_delta: Any, iterations: Any, dxy: Any, 
 @glass_blur.guard
 def _(call: Any) -> Verdict:
     """Plain images of bytes or float32 with 1 to 4 channels, mode exact, moves that stay within the image."""
-    plain = type(call.sigma) in (int, float) and 0.1 <= call.sigma <= 50 and call.mode == "exact"
+    plain = type(call.sigma) in (int, float) and 0.1 <= call.sigma <= 50 and among(call.mode, "exact")
     return answer(_image(call.img, "Bf") or ("" if plain else "mode fast, or an odd sigma") or _moves(call))
 
 

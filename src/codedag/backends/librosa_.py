@@ -11,7 +11,7 @@ from codedag.backends import librosa_calls
 from codedag.backends.frames import other_library, spectrum, window_of
 from codedag.backends.lines import value_range
 from codedag.backends.matrix_parts import product
-from codedag.backends.reasons import answer, is_number
+from codedag.backends.reasons import among, answer, is_number
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.backends.remembered import Remembered, exact_key
 from codedag.backends.signal_ import WINDOWS, is_named, window_length
@@ -69,9 +69,14 @@ def _bank_reason(call: Any) -> str:
     plain = type(call.n_fft) is int and type(call.n_mels) is int and type(call.htk) is bool
     if not plain or not (is_number(call.sr) and is_number(call.fmin) and (call.fmax is None or is_number(call.fmax))):
         return "not plain numbers"
-    if call.norm not in (None, "slaney") or call.dtype not in (np.float32, np.float64):
+    if not among(call.norm, None, "slaney") or not is_float(call.dtype):
         return "another norm or dtype"
     return _sizes(call) or _no_empty_filter(call)
+
+
+def is_float(dtype: Any) -> bool:
+    """Whether that is single or double precision, by its class or its dtype."""
+    return isinstance(dtype, type | np.dtype) and dtype in (np.float32, np.float64)
 
 
 def _sizes(call: Any) -> str:
@@ -167,7 +172,8 @@ def _sound(value: Any) -> str:
 
 
 def _frames(call: Any) -> str:
-    if call.S is not None or call.win_length is not None or call.center is not True or call.pad_mode != "constant":
+    whole = call.S is None and call.win_length is None and call.center is True
+    if not whole or not among(call.pad_mode, "constant"):
         return "a spectrogram or odd frames are given"
     if call.y.size > LONGEST:
         return "too long a sound to gain"

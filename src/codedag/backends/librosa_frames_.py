@@ -9,8 +9,8 @@ import numpy as np
 
 from codedag.backends import librosa_calls, librosa_frames_calls
 from codedag.backends.frames import other_library, spectrum, window_of
-from codedag.backends.librosa_ import LIBROSA, NUMPY, Array, _sound, melspectrogram
-from codedag.backends.reasons import answer, is_number
+from codedag.backends.librosa_ import LIBROSA, NUMPY, Array, _sound, is_float, melspectrogram
+from codedag.backends.reasons import among, answer, is_number
 from codedag.backends.registry import EXACT, ULP, Call, substitutes
 from codedag.backends.remembered import Remembered, exact_key
 from codedag.backends.signal_ import WINDOWS
@@ -61,7 +61,7 @@ def _(call: Any) -> Verdict:
     """One channel of 2048 to 2**20 finite samples, centred whole frames no longer than the sound, a window by name."""
     if call.win_length is not None or call.center is not True or call.dtype is not None or call.out is not None:
         return No("odd frames, a dtype or an output is given")
-    if type(call.pad_mode) is not str or call.pad_mode != "constant" or call.window not in WINDOWS:
+    if not among(call.pad_mode, "constant") or type(call.window) is not str or call.window not in WINDOWS:
         return No("another border, or not a window by name")
     return answer(_sound(call.y) or _frames(call) or other_library())
 
@@ -103,7 +103,8 @@ def mfcc(
 @mfcc.guard
 def _(call: Any) -> Verdict:
     """Plain numbers of coefficients; the sound and its spectrogram as melspectrogram takes them."""
-    if call.S is not None or type(call.n_mfcc) is not int or call.dct_type != 2 or call.norm not in ("ortho", None):
+    known = among(call.dct_type, 2) and among(call.norm, "ortho", None)
+    if call.S is not None or type(call.n_mfcc) is not int or not known:
         return No("a spectrogram is given, or an odd transform")
     if not is_number(call.lifter) or call.lifter < 0 or (call.lifter and call.n_mfcc > call.kwargs.get("n_mels", 128)):
         return No("an odd lifter, or one for more coefficients than there are filters")
@@ -169,7 +170,7 @@ def chroma(
 def _(call: Any) -> Verdict:
     """Plain numbers in the usual ranges."""
     values = (call.sr, call.n_fft, call.n_chroma, call.tuning, call.ctroct, call.octwidth, call.norm)
-    if not all(map(is_number, values)) or type(call.base_c) is not bool or call.dtype not in (np.float32, np.float64):
+    if not all(map(is_number, values)) or type(call.base_c) is not bool or not is_float(call.dtype):
         return No("not plain numbers")
     usual = type(call.n_fft) is int and 64 <= call.n_fft <= 16_384 and type(call.n_chroma) is int
     usual = usual and 3 <= call.n_chroma <= 128 and 1000 <= call.sr <= 1e6 and call.octwidth > 0 and call.norm in (1, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from array import array
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def correlated(values: Array, weights: tuple[float, ...], axis: int, mode: str, 
     """A new C-ordered array of the same dtype: the sums along one axis, the middle weight on each element itself."""
     source = np.ascontiguousarray(values)
     result = np.empty(source.shape, source.dtype)
-    table, symmetric = _table(weights)
+    table, symmetric = _table(array("d", weights).tobytes())
     before = len(weights) // 2
     places = border_places(source.shape[axis], before, len(weights) - before - 1, mode)
     shape = source.shape
@@ -37,9 +38,12 @@ def correlated(values: Array, weights: tuple[float, ...], axis: int, mode: str, 
 
 
 @functools.lru_cache(maxsize=256)
-def _table(weights: tuple[float, ...]) -> tuple[Array, int]:
-    """The weights, and whether scipy takes them as symmetric (1), with odd symmetry (-1) or neither (0)."""
-    table = np.array(weights, np.float64)
+def _table(weights: bytes) -> tuple[Array, int]:
+    """The weights, and whether scipy takes them as symmetric (1), with odd symmetry (-1) or neither (0).
+
+    By their bytes: a zero equals a negative one, and is another weight.
+    """
+    table = np.frombuffer(weights)
     if len(table) % 2 == 0:
         return table, 0
     if (np.abs(table - table[::-1]) <= _EPSILON).all():

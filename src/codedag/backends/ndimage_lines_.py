@@ -67,7 +67,8 @@ def _(call: Any) -> Verdict:
     reason = left_out(call, ("output", "radius")) or _border(call) or _orders(call)
     reason = reason or filterable(call.input, _codes(call), LEAST)
     reason = reason or _axis(call) or _sigmas(call, 1)
-    return answer(reason or ("" if call.sigma > 0.01 else "a sigma of 0"))
+    single = is_number(call.sigma) and type(call.order) is int
+    return answer(reason or ("" if single and call.sigma > 0.01 else "a sigma of 0, or several"))
 
 
 def _each(value: Any, count: int) -> list[Any]:

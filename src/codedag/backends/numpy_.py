@@ -14,7 +14,7 @@ import numpy as np
 from codedag.backends import _pixels
 from codedag.backends import numpy_calls as samples
 from codedag.backends.bytes_tables import EVERY_BYTE, Array, byte_array, counts, looked_up
-from codedag.backends.reasons import answer, increasing, is_number, left_out, numbers
+from codedag.backends.reasons import among, answer, increasing, is_number, left_out, numbers
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.ir.verdict import Verdict
 
@@ -95,7 +95,7 @@ def _bytes_or_mask(value: Any) -> str:
 def _axes(call: Any) -> str:
     if call.axis is None:
         return ""
-    if call.axis != (0, 1) or type(call.axis) is not tuple or not all(type(one) is int for one in call.axis):
+    if not among(call.axis, (0, 1)) or not all(type(one) is int for one in call.axis):
         return "axes other than rows and columns"
     if call.a.ndim != 3 or not 1 <= call.a.shape[2] <= 4 or call.a.dtype.kind == "b":
         return "not an image with 1 to 4 channels"
@@ -288,7 +288,7 @@ def _quantile_verdict(call: Any, most: int) -> Verdict:
         left_out(call, ("axis", "out", "weights"))
         or byte_array(call.a, LEAST)
         or _untouched(call)
-        or ("" if call.method == "linear" else "a method other than linear")
+        or ("" if among(call.method, "linear") else "a method other than linear")
         or _shares(call.q, most)
     )
 

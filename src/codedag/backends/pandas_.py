@@ -26,7 +26,8 @@ _ABSENT: Any = object()
 @substitutes("pandas.Series.map", into="numpy", gives=EXACT, needs=NUMPY, source_needs=PANDAS)
 def map(self: Any, func: Any = None, na_action: Any = None, engine: Any = None, **kwargs: Any) -> Any:  # noqa: A001
     """The series through a dictionary: pandas' own answer for each value that occurs."""
-    return _through(self, lambda few: few.map(func))
+    codes, few = _coded(self)
+    return _spread(self, codes, few.map(func))
 
 
 @substitutes("pandas.Series.replace", into="numpy", gives=EXACT, needs=NUMPY, source_needs=PANDAS)
@@ -34,15 +35,15 @@ def replace(
     self: Any, to_replace: Any = None, value: Any = _ABSENT, *, inplace: Any = False, regex: Any = False
 ) -> Any:
     """The series with some values replaced: pandas' own answer for each value that occurs."""
-    return _through(self, lambda few: few.replace(to_replace))
+    codes, few = _coded(self)
+    if not few.isin(list(to_replace)).any():
+        return self.copy(deep=False)  # as pandas has it: the same memory until one of the two is written
+    return _spread(self, codes, few.replace(to_replace))
 
 
-def _through(series: Any, function: Any) -> Any:
-    """The series that a function of single values gives, asked only for the values that occur."""
-    pandas = sys.modules["pandas"]
-    codes, few = _coded(series)
-    found = function(few)._values
-    result = pandas.Series(found.take(codes), index=series.index, copy=False)
+def _spread(series: Any, codes: Array, few: Any) -> Any:
+    """The series whose values are those of a few, by their places."""
+    result = sys.modules["pandas"].Series(few._values.take(codes), index=series.index, copy=False)
     return result.__finalize__(series)
 
 

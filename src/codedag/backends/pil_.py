@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from codedag.backends import _pixels, pil_calls
-from codedag.backends.reasons import answer, is_number
+from codedag.backends.reasons import among, answer, is_number
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.ir.verdict import Verdict
 
@@ -439,9 +439,9 @@ def tobytes(self: Any, encoder_name: Any = "raw", *args: Any) -> Any:
 def _(call: Any) -> Verdict:
     """RGB, YCbCr and HSV of 24576 to 2**22 pixels in their own layout."""
     reason = _movable(call.self, ("RGB", "YCbCr", "HSV"))
-    if reason or call.encoder_name != "raw":
+    if reason or not among(call.encoder_name, "raw") or len(call.args) > 1:
         return answer(reason or "another layout")
-    return answer("" if call.args in ((), (call.self.mode,)) else "another layout")
+    return answer("" if not call.args or among(call.args[0], call.self.mode) else "another layout")
 
 
 @tobytes.calls
@@ -466,7 +466,7 @@ def _(call: Any) -> Verdict:
         return answer("not a plain array of bytes with three channels")
     if not value.flags.c_contiguous or not 3 * LEAST <= value.size <= 3 * MOST or max(value.shape) > LONGEST:
         return answer("not in C order, too small to gain or too large for one piece of memory")
-    return answer("" if call.mode in (None, "RGB") else "another mode")
+    return answer("" if among(call.mode, None, "RGB") else "another mode")
 
 
 @fromarray.calls

@@ -2,12 +2,12 @@
    up from the first neighbour to the last, in double precision. */
 #include "pixels.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MOST_TAPS 4
+#define NEAR 1e-15 /* scipy's reflect takes what lies less before the first pixel for this much */
 
 typedef struct {
     const char *from;
@@ -228,7 +228,7 @@ static inline double reflected(double in, int size) {
     }
     if (in < 0) {
         in = in < -round ? round * (double)(int64_t)(-in / round) + in : in;
-        return in < -size ? in + round : (in > -DBL_EPSILON ? DBL_EPSILON : -in) - 1;
+        return in < -size ? in + round : (in > -NEAR ? NEAR : -in) - 1;
     }
     in -= round * (double)(int64_t)(in / round);
     return in >= size ? round - in - 1 : in;

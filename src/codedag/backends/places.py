@@ -15,7 +15,7 @@ from codedag.backends.lines import half_gaussian
 Array = npt.NDArray[Any]
 Table = tuple[Array, Array]
 MODES = ("constant", "nearest", "mirror", "reflect")  # in the order of the kernel's numbers
-_EPSILON = float(np.finfo(np.float64).eps)
+_NEAR = 1e-15  # scipy's reflect takes what lies less before the first pixel for this much
 
 
 def on_grid(image: Array, size: tuple[int, int], tables: Sequence[Table], cval: float) -> Array:
@@ -118,6 +118,6 @@ def _mirrored(at: Array, size: int) -> Array:
 def _reflected(at: Array, size: int) -> Array:
     turn = 2.0 * size
     low = np.where(at < -turn, turn * np.trunc(-at / turn) + at, at)
-    low = np.where(low < -size, low + turn, np.where(low > -_EPSILON, _EPSILON, -low) - 1)
+    low = np.where(low < -size, low + turn, np.where(low > -_NEAR, _NEAR, -low) - 1)
     high = at - turn * np.trunc(at / turn)
     return np.where(at < 0, low, np.where(high >= size, turn - high - 1, high))

@@ -10,6 +10,7 @@ import numpy as np
 from codedag.ir.verdict import No, Verdict, Yes
 
 _NUMBERS = (int, float)
+_MARKED = frozenset({"where", "initial", "mean", "correction"})  # that are left out by a mark of numpy's, not by None
 
 
 def answer(reason: str) -> Verdict:
@@ -34,12 +35,16 @@ def _finite(value: Any) -> bool:
 
 
 def left_out(call: Any, names: Iterable[str]) -> str:
-    """The reason why an option is given that must be left at numpy's `no value` or at None."""
+    """The reason why an option is given that must be left at None, or at numpy's `no value`."""
     for name in names:
-        value = getattr(call, name)
-        if value is not None and value is not np._NoValue:
+        if getattr(call, name) is not (np._NoValue if name in _MARKED else None):
             return f"{name} is given"
     return ""
+
+
+def among(value: Any, *known: Any) -> bool:
+    """Whether the value is one of these and of its very type: what only equals it may be read otherwise."""
+    return any(type(value) is type(one) and value == one for one in known)
 
 
 def increasing(values: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from codedag.backends import signal_designs_calls as samples
-from codedag.backends.reasons import answer, is_number
+from codedag.backends.reasons import among, answer, is_number
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.backends.remembered import Array, Remembered, exact_key
 from codedag.ir.verdict import No, Verdict
@@ -91,12 +91,13 @@ def ellip(
 @ellip.guard
 def _(call: Any) -> Verdict:
     """Digital filters of order 1 to 12 with plain numbers, as ba or sos."""
-    if type(call.N) is not int or not 1 <= call.N <= 12 or call.analog is not False or call.output not in ("ba", "sos"):
+    known = type(call.N) is int and among(call.output, "ba", "sos")
+    if not known or not 1 <= call.N <= 12 or call.analog is not False:
         return No("an odd order, an analog filter or another output")
     if type(call.btype) is not str or call.btype not in _BANDS:
         return No("a kind of filter that is not known")
     ripples = [getattr(call, name) for name in ("rp", "rs") if hasattr(call, name)]
-    if not all(is_number(ripple) and 0 < ripple <= 200 for ripple in ripples) or ripples != sorted(ripples):
+    if not all(is_number(ripple) and 0 < ripple <= 200 for ripple in ripples) or ripples != sorted(set(ripples)):
         return No("odd ripples")
     return answer(_edges(call.Wn, call.btype, call.fs))
 
@@ -155,7 +156,7 @@ def _(call: Any) -> Verdict:
     if type(call.numtaps) is not int or not 3 <= call.numtaps <= 4095 or call.numtaps % 2 == 0:
         return No("an odd number of taps is needed")
     flags = type(call.pass_zero) is bool and type(call.scale) is bool
-    if call.width is not None or not flags or call.window not in ("hamming", "hann", "blackman"):
+    if call.width is not None or not flags or not among(call.window, "hamming", "hann", "blackman"):
         return No("a width or an odd option")
     kind = "low" if is_number(call.cutoff) else "band"
     return answer(_edges(call.cutoff, kind, call.fs))

@@ -11,7 +11,7 @@ import numpy as np
 from codedag.backends import _pixels
 from codedag.backends.lines import LARGEST, value_range
 from codedag.backends.numpy_calls import maybe
-from codedag.backends.reasons import answer, is_number
+from codedag.backends.reasons import among, answer, is_number
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.backends.samples import Array, array, spread, weighted
 from codedag.ir.verdict import Verdict
@@ -79,9 +79,9 @@ def _matrix(value: Any, codes: str) -> bool:
 
 
 def _options(call: Any) -> str:
-    known = call.mode in ("full", "same", "valid") and type(call.boundary) is str and call.boundary in _BORDERS
+    known = among(call.mode, "full", "same", "valid") and type(call.boundary) is str and call.boundary in _BORDERS
     fill = is_number(call.fillvalue) and float(np.float32(call.fillvalue)) == call.fillvalue
-    return "" if type(call.mode) is str and known and fill else "another mode, or an odd border"
+    return "" if known and fill else "another mode, or an odd border"
 
 
 @convolve2d.calls

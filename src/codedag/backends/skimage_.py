@@ -9,7 +9,7 @@ import numpy as np
 
 from codedag.backends import cv2_, skimage_calls
 from codedag.backends.bytes_tables import EVERY_BYTE, Array, byte_array, counts, looked_up, settle
-from codedag.backends.reasons import answer, is_number, left_out
+from codedag.backends.reasons import among, answer, is_number, left_out
 from codedag.backends.registry import EXACT, Call, Substitution, substitutes
 from codedag.ir.verdict import No, Verdict
 
@@ -39,7 +39,7 @@ def _(call: Any) -> Verdict:
 
 
 def _ranges(call: Any) -> str:
-    if not (_is_range(call.in_range) or call.in_range in ("image", "dtype", "uint8")):
+    if not (_is_range(call.in_range) or among(call.in_range, "image", "dtype", "uint8")):
         return "an in_range that is not two growing numbers"
     known = type(call.out_range) is str and call.out_range in ("dtype", "uint8", "float32", "float64", "float")
     known = known or call.out_range is np.uint8 or _is_range(call.out_range)
@@ -267,7 +267,7 @@ def median(
 @median.guard
 def _(call: Any) -> Verdict:
     """Behaviour ndimage, no output; otherwise as scipy.ndimage.median_filter."""
-    if call.out is not None or call.behavior != "ndimage":
+    if call.out is not None or not among(call.behavior, "ndimage"):
         return No("an output or another behaviour is asked for")
     window = _ONES if call.footprint is None else call.footprint
     return cv2_.median_filter.accepts((call.image,), {"footprint": window, "mode": call.mode, "cval": call.cval})

@@ -14,7 +14,7 @@ from codedag.backends.bytes_tables import EVERY_BYTE
 from codedag.backends.lines import LARGEST as HUGE
 from codedag.backends.lines import Array, blurred, filterable, plain_array
 from codedag.backends.places import shrunk
-from codedag.backends.reasons import answer, is_number, left_out
+from codedag.backends.reasons import among, answer, is_number, left_out
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.ir.verdict import Verdict
 
@@ -152,7 +152,7 @@ def _(call: Any) -> Verdict:
     """One plain factor; channels only where channel_axis says that they are last; otherwise as resize."""
     if not is_number(call.scale) or not 0.01 < call.scale < 100 or type(call.image) is not np.ndarray:
         return answer("not a plain factor")
-    if call.image.ndim != (2 if call.channel_axis is None else 3) or call.channel_axis not in (None, -1, 2):
+    if call.image.ndim != (2 if call.channel_axis is None else 3) or not among(call.channel_axis, None, -1, 2):
         return answer("channels that are not last")
     names = ("order", "mode", "cval", "clip", "preserve_range", "anti_aliasing", "anti_aliasing_sigma")
     return resize.accepts((call.image, _scaled(call.image, call.scale)), {name: getattr(call, name) for name in names})

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from codedag.backends import torch_calls
-from codedag.backends.reasons import answer
+from codedag.backends.reasons import among, answer
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.instrument.guard import Declined
 from codedag.ir.verdict import No, Verdict
@@ -163,7 +163,8 @@ def _want_one_zero(values: Any) -> None:
 @quantile.guard
 def _(call: Any) -> Verdict:
     """One plain share of all elements of a contiguous float tensor of 4096 to 10 million finite elements."""
-    if call.dim is not None or call.keepdim is not False or call.interpolation != "linear" or call.out is not None:
+    whole = call.dim is None and call.keepdim is False and call.out is None
+    if not whole or not among(call.interpolation, "linear"):
         return No("a dimension or another way between elements")
     if type(call.q) is not float or not 0 <= call.q <= 1:
         return No("not one plain share")

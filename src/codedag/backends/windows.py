@@ -103,7 +103,9 @@ def window(shape: tuple[int, ...], origin: Any, mirrored: bool, kernel: Array | 
     A third axis must have size 1. Dilations are `mirrored`: scipy turns kernel and origin round.
     """
     origins = whole_numbers(origin, len(shape))
-    place = None if origins is None else _box_window(shape, origins, mirrored)
+    kinds = map(type, origin if isinstance(origin, (tuple, list)) else (origin,))
+    unsigned = any(issubclass(kind, np.unsignedinteger) for kind in kinds)  # scipy does sums with them as they are
+    place = None if origins is None or unsigned else _box_window(shape, origins, mirrored)
     if place is None or kernel is None:
         return place
     return Window(np.ascontiguousarray(kernel[::-1, ::-1]) if mirrored else kernel, place.anchor)

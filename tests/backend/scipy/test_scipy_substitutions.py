@@ -187,3 +187,37 @@ def test_medians_of_doubles():
         check("scipy.ndimage.median_filter", image, size=size, mode="constant", cval=0.3)
     check("scipy.ndimage.median_filter", image * 1e300, size=3)
     check("scipy.ndimage.median_filter", image.astype(np.float32), size=7)
+
+
+@pytest.mark.parametrize("order", [0, 1, 3])
+@pytest.mark.parametrize("mode", ["reflect", "mirror", "constant"])
+def test_places_a_rounding_error_before_the_first_pixel(mode, order):
+    """Scipy's reflect has a rule of its own for them; sums of tenths get there."""
+    image = noise((70, 64), "float64") / 255
+    for by in (1e-17, 2.3e-16, 8.9e-16, 9.99e-16, 1e-15, 1.2e-15, 1e-14):
+        check("scipy.ndimage.shift", image, (by, 0.25), order=order, mode=mode)
+    for matrix in ([[-0.1, 0.9], [1.0, 0.2]], [[-0.9, 0.3], [-0.4, -1.0]], [[0.3, -0.9], [-0.6, 1.2]]):
+        check("scipy.ndimage.affine_transform", image, np.array(matrix), order=order, mode=mode)
+
+
+@pytest.mark.parametrize("name", ["correlate1d", "convolve1d"])
+def test_weights_that_differ_only_in_the_sign_of_a_zero(name):
+    image = noise((70, 64), "float32") / 255
+    for weights in ([0.0], [-0.0], [1.0, 0.0, 1.0], [1.0, -0.0, 1.0], [0.0, -0.0, 0.0], [-0.0, 0.0, -0.0]):
+        check(f"scipy.ndimage.{name}", image, weights)
+        check(f"scipy.ndimage.{name}", np.zeros_like(image), weights)
+
+
+@pytest.mark.parametrize("name", ["median_filter", "minimum_filter", "grey_dilation", "binary_erosion"])
+def test_origins_that_cannot_be_negative_are_left_to_scipy(name):
+    """It turns some of them round, and then reads beyond the image."""
+    window = {} if name.startswith("binary") else {"size": 3}
+    for origin in (np.uint8(0), (0, np.uint16(1)), np.uint64(1)):
+        assert reason(f"scipy.ndimage.{name}", GREY, **window, origin=origin) != ""
+    assert reason(f"scipy.ndimage.{name}", GREY, **window, origin=np.int64(0)) == ""
+
+
+@pytest.mark.parametrize("sigma", [(2,), (1.0, 2.0), [1], np.ones(2)])
+def test_one_axis_has_one_sigma(sigma):
+    assert reason("scipy.ndimage.gaussian_filter1d", GREY.astype("f4"), sigma) != ""
+    assert reason("scipy.ndimage.gaussian_filter1d", GREY.astype("f4"), 2) == ""
