@@ -143,6 +143,7 @@ def _near(one: float, other: float) -> bool:
     return abs(one - other) <= 1e-6 * max(other, 1e-3)
 
 
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("summary", "graph", "timeline", "operations", "plan", "log", "memory", "method")
 
 
@@ -169,11 +170,10 @@ def _quiet(browser: Browser) -> None:
 
 
 def _keep_picture(browser: Browser, name: str) -> None:
-    """Screenshots are kept where CODEDAG_SCREENSHOTS says, to be looked at."""
-    folder = os.environ.get("CODEDAG_SCREENSHOTS")
-    if folder:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        browser.picture(Path(folder) / f"{name}.png")
+    """Screenshots are kept to be looked at: where CODEDAG_SCREENSHOTS says, else in build/ of this tree."""
+    folder = Path(os.environ.get("CODEDAG_SCREENSHOTS") or ROOT / "build" / "screenshots")
+    folder.mkdir(parents=True, exist_ok=True)
+    browser.picture(folder / f"{name}.png")
 
 
 @pytest.fixture
