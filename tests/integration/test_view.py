@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from codedag.cli.view import fitting
-from codedag.ir import Graph, Op, save
+from codedag.ir import Graph, Op, Placement, Plan, save
 
 
 @pytest.fixture
@@ -103,3 +103,15 @@ def test_the_help_of_experiments_is_not_cut(codedag):
 )
 def test_names_are_shortened_rather_than_broken(width, shown):
     assert fitting(["scipy.ndimage.median_filter", "operator.truediv"], width) == shown
+
+
+@pytest.mark.parametrize(("variant", "words"), [("f -> cv2", "codedag run --plan "), ("original", "codedag run ")])
+def test_a_plan_that_changes_something_is_run_next(codedag, run, variant, words):
+    """`codedag plan` makes plans without moves: what runs in another way stands in their placement."""
+    placed = Placement(op=0, name="f", context="f", file="a.py", line=1, pu="cpu", variant=variant)
+    times = {"makespan_seconds": 1.0, "lower_bound_seconds": 1.0, "baseline_seconds": 2.0}
+    plan = Plan(sources=[], placement=[placed], moves=[], schedule=[], transfers=[], decisions=[], **times)
+    save(plan, run / "plan.json")
+    last = codedag("view", run).stdout.splitlines()[-1]
+    assert last.startswith(f"next: {words}")
+    assert (str(run / "plan.json") in last) is (variant != "original")

@@ -148,8 +148,10 @@ def _covered(found: RunDirectory, graph: Graph) -> list[str]:
 
 def _next(found: RunDirectory) -> str:
     """The command that one would give next: a trace that was cut short is made again."""
+    from codedag.view import text
+
     program = shlex.join(found.run.argv)
-    if found.has("plan") and found.plan.moves:
+    if found.has("plan") and (found.plan.moves or text.elsewhere(found.plan)):
         return f"codedag run --plan {quote(str(found.path / 'plan.json'))} {program}"
     if found.run.command == "trace" and (found.run.status == "running" or not found.has("graph")):
         return f"codedag trace {program}"
