@@ -618,6 +618,31 @@ def test_no_label_of_an_axis_is_cut_off(browser, two_units, seconds):
     assert over == []
 
 
+def test_a_change_on_top_of_another_adds_to_it_and_is_taken_back_to_it(browser, two_units):
+    """What another library computes may be kept, too: the gain of keeping is measured against that library."""
+    plan = RunDirectory(two_units).plan
+    other = msgspec.structs.replace(
+        plan.moves[0], kind="substitute", ops=[1], variant="cv2", chain=["cv2.resize"], line=11, end_line=11,
+        seconds=0.004, baseline_seconds=0.02, gain_low=4.0, gain_high=6.0,
+    )  # fmt: skip
+    kept = msgspec.structs.replace(
+        other, kind="recall", variant="kept in memory", seconds=0.002, gain_low=1.5, gain_high=2.5
+    )
+    steps = [msgspec.structs.replace(one, end=0.042) if one.op == 1 else one for one in plan.schedule]
+    placed = [msgspec.structs.replace(one, variant="kept in memory") if one.op == 1 else one for one in plan.placement]
+    save(msgspec.structs.replace(plan, moves=[other, kept], schedule=steps, placement=placed), two_units / "plan.json")
+    _open(browser, two_units)
+    _show(browser, "operations")
+    assert "\t6.00\u00d7 \u2013 15.0\u00d7\t" in browser.run("document.getElementById('op-1').innerText")
+    assert "recall: resize, on top of cv2" in _show(browser, "plan")
+    boxes = "[...document.querySelectorAll('td input[type=checkbox]')]"
+    assert browser.run(f"{boxes}.map((box) => box.disabled)") == [True, False]
+    seconds = "Number(document.getElementById('whatif').dataset.seconds)"
+    before = browser.run(seconds)
+    browser.run(f"{boxes}[1].click()")
+    assert browser.run(seconds) == pytest.approx(before + 0.002)
+
+
 def test_the_summary_says_how_much_of_the_time_was_recorded(browser, two_units):
     run = RunDirectory(two_units)
     save(msgspec.structs.replace(run.events, lanes=run.events.lanes[:1], calls=[]), two_units / "events")

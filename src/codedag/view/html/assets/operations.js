@@ -21,7 +21,7 @@ const measuredInUse = (move) => move.gain_low !== undefined && move.gain_low !==
 function bestOf(op) {
   const move = movesOf().get(op.id);
   if (move && measuredInUse(move)) return { best: { pu: (PLACED.get(op.id) || {}).pu || "cpu", variant: `${move.variant || move.kind} (${move.kind})` },
-    gain: Math.sqrt(move.gain_low * move.gain_high), between: `${timesText(move.gain_low)} – ${timesText(move.gain_high)}`, sure: "measured in use" };
+    ...gainOf(stackOf(op.id)), sure: "measured in use" };
   const ok = (COSTS.get(op.id) || []).filter((one) => one.status === "ok");
   const base = ok.find((one) => asWritten(one.pu, one.variant));
   const best = ok.slice().sort((a, b) => a.seconds - b.seconds)[0];
@@ -37,7 +37,16 @@ function effectsOf(op) {
   return `${first.replace(" that an argument names", "")}${more.length ? " …" : ""}`;
 }
 
-// The change that an operation is part of, if any.
+// What changes on top of each other bring: each was measured against what lies below it.
+function gainOf(stack) {
+  const [low, high] = ["gain_low", "gain_high"].map((key) => stack.filter(measuredInUse).reduce((gain, move) => gain * move[key], 1));
+  return { gain: Math.sqrt(low * high), between: `${timesText(low)} – ${timesText(high)}` };
+}
+
+// All changes that an operation is part of, the last on top.
+const stackOf = (id) => ((DATA.plan || {}).moves || []).filter((move) => move.ops.includes(id));
+
+// The change that an operation is part of, if any; the last of several.
 function movesOf() {
   if (movesOf.of !== DATA) {
     movesOf.of = DATA;

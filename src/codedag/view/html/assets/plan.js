@@ -6,9 +6,12 @@ function costOf(id, pu, variant) { return (COSTS.get(id) || []).find((one) => on
 
 function whatIfChoice() {
   const choice = new Map(WHATIF.choice);
-  for (const at of WHATIF.off) for (const id of DATA.plan.moves[at].ops) {
-    const cost = costOf(id, "cpu", "original");
-    if (cost && !choice.has(id)) choice.set(id, { pu: "cpu", variant: "original", seconds: cost.seconds });
+  const off = [...WHATIF.off].map((at) => DATA.plan.moves[at]);
+  for (const id of off.flatMap((move) => move.ops)) {
+    const below = stackOf(id).filter((move) => !off.includes(move)).pop(), cost = costOf(id, "cpu", "original");
+    if (choice.has(id)) continue;
+    if (below && below.ops.length === 1 && below.seconds) choice.set(id, { pu: "cpu", variant: below.variant, seconds: below.seconds });
+    else if (cost) choice.set(id, { pu: "cpu", variant: "original", seconds: cost.seconds });
   }
   return choice;
 }
@@ -46,6 +49,13 @@ function moveGain(move) {
   return before && after ? timesText(before / after) : "–";
 }
 
+// Changes may lie on top of each other: what another library computes is kept, too.
+const isCovered = (move) => move.ops.length > 0 && move.ops.every((id) => movesOf().get(id) !== move);
+function onTop(move) {
+  const below = DATA.plan.moves.slice(0, DATA.plan.moves.indexOf(move)).filter((other) => other.ops.some((id) => move.ops.includes(id)));
+  return below.length ? `, on top of ${below.map((other) => other.variant || other.kind).join(", ")}` : "";
+}
+
 const secondsOrNone = (seconds) => seconds === null ? "–" : timeText(seconds);
 
 function movesCard(instance, refresh) {
@@ -53,9 +63,9 @@ function movesCard(instance, refresh) {
   const other = DATA.plan.placement.filter(([, pu, variant]) => !asWritten(pu, variant)).length;
   if (!moves.length) return card("w12", "Changes", el("p", null, other ? `The plan rewrites no lines; ${many(other, "operation runs", "operations run")} in another way than as written, as the decisions below say.` : "The plan changes no code: every operation runs as written."));
   return card("w12", "Changes to the program", table([{ name: "where" }, { name: "what" }, { name: "variant" }, { name: "class" }, { name: "as written", n: true }, { name: "planned", n: true }, { name: "gain", n: true }, { name: "what if" }], moves.map((move, at) => row([
-    placeName(`${move.file || ""}:${move.line || ""}${move.end_line && move.end_line !== move.line ? `–${move.end_line}` : ""}`), `${move.kind}: ${(move.chain || []).map((name) => name.split(".").pop()).join(" › ") || many(move.ops.length, "operation")}`,
+    placeName(`${move.file || ""}:${move.line || ""}${move.end_line && move.end_line !== move.line ? `–${move.end_line}` : ""}`), `${move.kind}: ${(move.chain || []).map((name) => name.split(".").pop()).join(" › ") || many(move.ops.length, "operation")}${onTop(move)}`,
     move.variant || "", move.equivalence || "", num(secondsOrNone(moveSeconds(move, false))), num(secondsOrNone(moveSeconds(move, true))), num(moveGain(move)),
-    el("label", { title: move.ops.length ? "" : move.kind === "widen" ? "it changes in what order items are fetched, not what an operation takes" : "its operations were not recorded in this run" }, el("input", { type: "checkbox", checked: !WHATIF.off.has(at), disabled: !instance || !move.ops.length, onchange: (event) => { if (event.target.checked) WHATIF.off.delete(at); else WHATIF.off.add(at); refresh(); } }), " apply")]))));
+    el("label", { title: isCovered(move) ? "another change lies on top of it" : move.ops.length ? "" : move.kind === "widen" ? "it changes in what order items are fetched, not what an operation takes" : "its operations were not recorded in this run" }, el("input", { type: "checkbox", checked: !WHATIF.off.has(at), disabled: !instance || !move.ops.length || isCovered(move), onchange: (event) => { if (event.target.checked) WHATIF.off.delete(at); else WHATIF.off.add(at); refresh(); } }), " apply")]))));
 }
 
 function decisionsCard(instance, refresh) {
