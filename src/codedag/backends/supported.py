@@ -35,6 +35,12 @@ _FACTORIES = frozenset(
 _PIPELINES = frozenset({
     "librosa.feature.melspectrogram", "librosa.feature.mfcc", "skimage.transform.resize", "skimage.transform.rescale",
 })  # fmt: skip
+# Objects that call others in a row: they are no functions to replace, and what their steps call is replaced by itself.
+_CONTAINERS = frozenset({
+    "albumentations.Compose", "torch.nn.Sequential", "torchvision.transforms.Compose",
+    "torchvision.transforms.v2.Compose",
+})  # fmt: skip
+CONTAINS = "a container: it runs as written, and calls that its steps make are replaced one by one"
 _FILES = "reads a file; where its bytes lie decides its speed, not the processor"
 _WRITES = "writes a file, which is an effect outside the program"
 _STREAM = "draws from a random stream that no other implementation reproduces bit for bit"
@@ -83,7 +89,7 @@ _REFUSED: Mapping[str, str] = {
 def list_supported_functions() -> dict[str, list[str]]:
     """The dotted names of known functions by strategy; reasons_against() says why the last ones stay as they are."""
     found: dict[str, list[str]] = {MOVE_ONLY: [], STANDARD: [], FACTORY: [], PIPELINE: [], NOT: sorted(_REFUSED)}
-    for source in sorted({substitution.source for substitution in all_substitutions()} | _FOLLOWING):
+    for source in sorted({substitution.source for substitution in all_substitutions()} | _FOLLOWING | _CONTAINERS):
         found[strategy_of(source)].append(source)
     return found
 
@@ -92,7 +98,11 @@ def strategy_of(source: str) -> str:
     """The strategy by which a function with a substitute is replaced; NonMigratable for one that never is."""
     if source in _REFUSED:
         return NOT
-    for strategy, names in ((MOVE_ONLY, _MOVES | _FOLLOWING), (FACTORY, _FACTORIES), (PIPELINE, _PIPELINES)):
+    for strategy, names in (
+        (MOVE_ONLY, _MOVES | _FOLLOWING),
+        (FACTORY, _FACTORIES),
+        (PIPELINE, _PIPELINES | _CONTAINERS),
+    ):
         if source in names:
             return strategy
     return STANDARD
@@ -105,5 +115,5 @@ def reasons_against() -> dict[str, str]:
 
 def why_as_written(source: str) -> str:
     """Why a function without a substitute runs as written."""
-    following = FOLLOWS if source in _FOLLOWING else "no substitution of this function is registered"
-    return _REFUSED.get(source, following)
+    known = {**dict.fromkeys(_FOLLOWING, FOLLOWS), **dict.fromkeys(_CONTAINERS, CONTAINS), **_REFUSED}
+    return known.get(source, "no substitution of this function is registered")

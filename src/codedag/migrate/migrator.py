@@ -264,7 +264,7 @@ def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
     if wish.variant.partition(",")[0] == ORIGINAL:  # also "original, reused buffers"
         return No("the plan leaves it as it is")
     if wish.function.startswith("operator."):
-        return No("an operator has no function to replace: `codedag run --plan` replaces it at its place")
+        return No("an operator has no function to replace: only a plan.json for `codedag run --plan` names its place")
     known = find(wish.function)
     loaded = bring if wish.variant else present  # a plan that names what runs there gets its library
     here = Yes if wish.pu == loopback.PU else loaded(wish.pu)
