@@ -34,6 +34,14 @@ def test_every_run_has_a_report_with_everything_in_it(codedag, programs, tmp_pat
     assert not (tmp_path / "run" / "records").exists()
 
 
+def test_a_run_without_a_change_has_a_page_unless_it_was_short(codedag, codedag_home, tmp_path):
+    (tmp_path / "waits.py").write_text("import sys, time\ntime.sleep(float(sys.argv[1]))\n")
+    assert "report.html" not in codedag("run", "waits.py", 0).stderr
+    assert "report.html" in codedag("run", "waits.py", 2.1).stderr
+    pages = [page.parent.name for page in codedag_home.rglob("report.html")]
+    assert len(pages) == 1
+
+
 def test_a_trace_has_its_calls_and_memory_over_time(traced):
     run = load(traced)
     ids = {op.id: op for op in run.graph.ops}

@@ -35,6 +35,7 @@ from codedag.trace.rundir import Keeper, loaded_versions
 
 # A graph of so many bytes has some 150,000 operations, whose page takes two seconds.
 LARGEST_NBYTES = 50_000_000
+SHORT = 2.0  # seconds of a program of which nobody misses a page without a change: drawing takes 0.08 s
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -143,8 +144,8 @@ def _ended(
     keeper.end("ok" if ending.code == 0 else "failed", ending.code)
     if not keeper.broken:
         after(_drop, keeper.path / "records")
-    # drawing takes longer than all else, and a run without a change is looked at by few: `codedag view` can draw it
-    keeper.has_page = keeper.asked or isinstance(outcome, Failed) or bool(outcome.report.changes)
+    changed = isinstance(outcome, Failed) or bool(outcome.report.changes)
+    keeper.has_page = keeper.asked or changed or ended - pilot.started_at >= SHORT  # `codedag view` can draw it too
     keeper.left("the report page could not be written", after(keep_page, keeper))
     if isinstance(outcome, Failed):
         return Finished(ending, None, keeper, pilot, outcome.reason)
