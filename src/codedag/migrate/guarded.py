@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from sys import _getframe
+from threading import get_ident
 from types import CodeType, FrameType
 from typing import Any
 
@@ -29,6 +31,22 @@ TIMED = 8  # one in so many calls of a settled choice is timed
 NEVER = f"none of {REFUSED} calls of this size was taken"
 ELSEWHERE = "the plan does not name this place"
 TURN = "the original's turn in the comparison of speeds"
+PROOF = "called by a proof of ours, not by the program"
+_proving: set[int] = set()  # the threads in which a proof asks originals
+
+
+@contextmanager
+def as_written() -> Iterator[None]:
+    """A block in which functions that are replaced run as written in this thread: a proof asks what others call too."""
+    thread = get_ident()
+    if thread in _proving:
+        yield
+        return
+    _proving.add(thread)
+    try:
+        yield
+    finally:
+        _proving.discard(thread)
 
 
 @dataclass(slots=True)
@@ -93,6 +111,8 @@ class Guarded:
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         """A substitute's result; or that the original must run, alone or for comparison."""
+        if _proving and get_ident() in _proving:
+            return self._decline(PROOF)
         frame = None if self.contexts is None else _getframe(1)
         if frame is not None and id(frame.f_code) in self._outside:
             return self._decline(ELSEWHERE)

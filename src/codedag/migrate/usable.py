@@ -12,6 +12,7 @@ from codedag.backends.registry import EXACT, Equivalence, Substitution
 from codedag.backends.requirements import parse
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.guarded import as_written
 
 Prove = Callable[[Substitution], Verdict]
 # Libraries that are imported under another name than they are installed by.
@@ -45,7 +46,8 @@ def may_run(
         verdict = question(substitution)
         if not verdict:
             return verdict
-    proven = attempt(prove, substitution)
+    with as_written():
+        proven = attempt(prove, substitution)
     return No(proven.reason) if isinstance(proven, Failed) else proven
 
 

@@ -623,6 +623,26 @@ def test_what_is_imported_in_another_thread_while_a_plan_is_applied_is_looked_at
         assert _state._news == []
 
 
+def test_a_proof_compares_with_what_is_written_all_the_way_down(toys):
+    """The original that is asked in a proof may call functions that are replaced already."""
+    toys.register()
+    exec("def triple(x): return double(x) + x", vars(toys.module))
+    toys.module.triple.__module__ = NAME
+    with codedag.apply(plan()) as inner:
+        calls(toys, 60)
+        before = inner.get_stats()[DOUBLE]
+        toys.register("other", source="triple", run=lambda x: x * 2 + x)
+        toys.ran.clear()
+        with create_custom_migrator({f"{NAME}.triple": "cpu"}) as outer:
+            assert outer.is_applied()
+            assert stands.is_stand(toys.module.triple)
+        stats = inner.get_stats()[DOUBLE]
+    assert {"original", "other"} == set(toys.ran)
+    assert stats["fast"] == before["fast"]
+    proven = stats["calls"] - before["calls"]
+    assert stats["declined"] == {**before["declined"], "called by a proof of ours, not by the program": proven}
+
+
 def test_a_function_that_is_loaded_later_is_replaced_then(toys):
     toys.register()
     module = sys.modules.pop(NAME)
