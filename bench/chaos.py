@@ -33,6 +33,7 @@ chance = _random.Random(os.environ["CHAOS"])
 sys.setswitchinterval(chance.choice([1e-5, 1e-4, 5e-3]))
 import codedag.autopilot.loops as loops, codedag.autopilot.ordered as ordered, codedag.autopilot.overlap as overlap
 import codedag.autopilot.pilot as pilot, codedag.autopilot.widen as widen, codedag.migrate.trial as trial
+import codedag.autopilot.used as used
 
 GAINS = chance.choice([(0.1, 0.3, 0.9, 2.0), (0.3, 2.0, 2.0, 2.0), (2.0,), (0.3, 0.3, 2.0)])
 trial.Trial.gain = lambda self: chance.choice(GAINS)
@@ -52,6 +53,8 @@ widen.Lane.due_soon = lambda self: chance.random() < 0.1
 overlap.Course.begins_early = lambda self: chance.random() < often + 0.1
 overlap.Course.is_due = lambda self: chance.random() < 0.2
 overlap.Course.took = lambda self, early, seconds: self.trial.stop("at random") if chance.random() < 0.02 else None
+used.Use.batch = lambda self, *args: setattr(self, "plain", chance.random() < 0.3)
+used.Use.is_slower = lambda self: chance.random() < 0.02
 
 def late(kind, name, most):
     usual = getattr(kind, name)

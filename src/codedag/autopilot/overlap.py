@@ -122,6 +122,16 @@ class Overlap:
 
     # -- a batch that is asked for
 
+    def is_idle(self) -> bool:
+        """Whether no batch has been begun early."""
+        return self._batch is None
+
+    def hold(self, lane: Lane) -> None:
+        """A batch was fetched as written: the time from it to the next one tells nothing."""
+        course = self._courses.get(id(lane))
+        if course is not None:
+            course.since = 0.0
+
     def compared(self, lane: Lane) -> int:
         """How many batches of a lane were fetched once more, to compare them."""
         course = self._courses.get(id(lane))

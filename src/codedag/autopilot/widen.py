@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from codedag.autopilot.loops import Loops
 from codedag.autopilot.overlap import Overlap
 from codedag.autopilot.rest import Rest
+from codedag.autopilot.used import Use
 from codedag.backends.same import same
 from codedag.instrument.program import Program, owner_of
 from codedag.instrument.sites import CALL, VARIANT, SiteInfo, make, native
@@ -75,6 +76,7 @@ class Lane:
     due_at: int = 0
     began: float = field(default_factory=time.perf_counter)
     twice: float = 0.0  # seconds that comparing took
+    use: Use = field(default_factory=Use)
     chance: random.Random = field(default_factory=lambda: random.Random(0))
 
     def due_soon(self) -> bool:
@@ -181,6 +183,8 @@ class Widen:
             attempt(self.rest.pause)
             attempt(self.relax)
             return self._original(fetcher, indices)
+        if lane.use.plain and self.overlap.is_idle():
+            return self._as_written(lane, fetcher, indices)
         attempt(self.rest.begin)
         compared = lane.trial.checked + self.overlap.compared(lane)
         early = self.overlap.take(lane, fetcher, indices)
@@ -189,9 +193,37 @@ class Widen:
             return self._original(fetcher, indices)
         made = attempt(lane.stacking.collated, fetcher.collate_fn, data)
         collated = made[0] if type(made) is tuple else fetcher.collate_fn(data)
-        attempt(self.overlap.go_on, lane, fetcher, early is not None)
-        attempt(self.rest.batch, fetcher, compared == lane.trial.checked + self.overlap.compared(lane))
+        once = compared == lane.trial.checked + self.overlap.compared(lane)
+        attempt(self._in_use, lane, fetcher, once)
+        if lane.trial.active and not lane.use.plain:
+            attempt(self.overlap.go_on, lane, fetcher, early is not None)
+        attempt(self.rest.batch, fetcher, once)
         return collated
+
+    def _as_written(self, lane: Lane, fetcher: Any, indices: Any) -> Any:
+        """A batch as the program has it, to see how long that takes now."""
+        batch = self._original(fetcher, indices)
+        attempt(self._in_use, lane, fetcher, True)
+        attempt(self.overlap.hold, lane)
+        attempt(self.rest.batch, fetcher, False)
+        return batch
+
+    def _in_use(self, lane: Lane, fetcher: Any, once: bool) -> None:
+        """Times a batch that was fetched once, and takes the move back if it is slower in use."""
+        if lane.due_soon() or not lane.trial.active:
+            return
+        lane.use.batch(fetcher, lane.batches, once)
+        if lane.use.is_slower():
+            gain, count = lane.use.trial.gain(), len(lane.use.trial.pairs)
+            lane.trial.stop(f"not faster here: {gain:.2f}x from batch to batch over {count} pairs of blocks of batches")
+            self._give_up(lane)
+
+    def _give_up(self, lane: Lane) -> None:
+        """Fetches as written from now on, and tries once more when the machine may be less busy."""
+        lane.declined = lane.trial.reason
+        lane.tried += 1
+        if lane.tried <= RETRIES and lane.trial.gain() >= HOPELESS[0][1]:
+            lane.retry_at = lane.batches + AGAIN * 4**lane.tried
 
     def _items(self, lane: Lane, fetcher: Any, indices: list[Any]) -> list[Any] | None:
         """The items of a batch, fetched in threads; None if they have to be fetched as written."""
@@ -245,10 +277,8 @@ class Widen:
         if _is_slow(lane.trial):  # a batch is a long time: noise is not waited for
             lane.trial.stop(f"not faster here: {lane.trial.gain():.2f}x over {lane.trial.checked} interleaved batches")
         if not lane.trial.active:
-            lane.declined = lane.trial.reason
-            lane.tried += 1
-            if not isinstance(verdict, No | Failed) and lane.tried <= RETRIES and lane.trial.gain() >= HOPELESS[0][1]:
-                lane.retry_at = lane.batches + AGAIN * 4**lane.tried
+            lane.tried += RETRIES if isinstance(verdict, No | Failed) else 0
+            self._give_up(lane)
 
     def _lane(self, fetcher: Any, indices: Any) -> Lane | None:
         """The lane of this fetch, if it can be widened now."""
@@ -298,7 +328,7 @@ class Widen:
 
     def try_again(self, lane: Lane) -> None:
         """Puts a lane on trial once more."""
-        lane.declined, lane.retry_at, lane.due_at = "", 0, 0
+        lane.declined, lane.retry_at, lane.due_at, lane.use = "", 0, 0, Use()
         lane.trial = Trial(lane.trial.what)
         self.begin(lane.root, lane.trial, f"{self.threads} threads", lane.site, "widen")
 
