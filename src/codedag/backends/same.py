@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from codedag.ir.verdict import No, Verdict, Yes
+from codedag.ir.verdict import No, Unknown, Verdict, Yes
 
 BLOCK = 1 << 20  # bytes that are compared at a time
 FLAGS = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned")
@@ -49,9 +49,12 @@ def _same_python(left: Any, right: Any, where: str) -> Verdict:
 
 def _same_object(left: Any, right: Any, where: str) -> Verdict:
     """Objects of other types are the same only if their own equality says so in one plain word."""
-    if (left == right) is not True:
-        return No(f"{where}: two objects of type {_name(left)} cannot be shown to be the same")
-    return Yes
+    equal = left == right
+    if equal is True:
+        return Yes
+    own: Any = type(left).__eq__
+    told = equal is False and own is not object.__eq__  # else it only says that there are two of them
+    return (No if told else Unknown)(f"{where}: two objects of type {_name(left)} cannot be shown to be the same")
 
 
 def _same_items(left: Any, right: Any, where: str) -> Verdict:
@@ -119,7 +122,7 @@ def _same_tensor(left: Any, right: Any, where: str) -> Verdict:
             return No(f"{where}: {fact} {getattr(left, fact)} is not {getattr(right, fact)}")
     torch = sys.modules["torch"]
     if left.layout is not torch.strided or left.is_quantized:
-        return No(f"{where}: tensors of layout {left.layout} are not compared")
+        return Unknown(f"{where}: tensors of layout {left.layout} are not compared")
     if left.stride() != right.stride():
         return No(f"{where}: stride {left.stride()} is not {right.stride()}")
     return Yes if _same_bytes(_tensor_bytes(left), _tensor_bytes(right)) else No(f"{where}: elements differ")

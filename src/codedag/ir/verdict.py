@@ -21,5 +21,9 @@ class No(msgspec.Struct, frozen=True):
         return False
 
 
+class Unknown(No, frozen=True):
+    """The answer of a comparison that could show neither: a No, but no difference."""
+
+
 Yes = Accepted()
 Verdict = Accepted | No

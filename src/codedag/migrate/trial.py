@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from codedag.ir.verdict import No, Verdict
+from codedag.ir.verdict import No, Unknown, Verdict
 from codedag.migrate.guard import Failed
 
 FIRST = 8  # calls that are all checked
@@ -143,9 +143,9 @@ class Trial:
     ) -> None:  # fmt: skip
         """Takes in one checked call; a difference or a lasting lack of gain ends the trial.
 
-        So does a comparison that failed, for want of memory perhaps; but that is no difference.
+        So does a comparison that failed, for want of memory perhaps, or can show nothing; but that is no difference.
         """
-        if isinstance(verdict, Failed):
+        if isinstance(verdict, Failed | Unknown):
             self.failures += 1
             self.decline("its result could not be compared")
             self.stop(f"its result could not be compared with the original's, which was used ({verdict.reason})")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from codedag.backends.same import same
 from codedag.ir.verdict import No, Yes
 from codedag.migrate.guard import Failed
 from codedag.migrate.trial import EXCUSED, FIRST, FUTILE, KEPT, NOISY, Trial
@@ -190,3 +191,29 @@ def test_a_comparison_that_failed_is_no_difference():
     trial.record(1.0, 0.5, Failed("MemoryError: "))
     assert (trial.active, trial.mismatches, trial.checked, trial.pairs) == (False, 0, 0, [])
     assert trial.reason.startswith("its result could not be compared")
+
+
+def test_a_result_of_which_nothing_can_be_shown_is_no_difference():
+    trial = Trial("x")
+    trial.record(1.0, 0.5, same([object()], [object()]))
+    assert (trial.active, trial.mismatches, trial.checked) == (False, 0, 0)
+    assert trial.reason.startswith("its result could not be compared")
+
+
+class Number:
+    """Objects that say themselves what they are equal to."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return self.value == other.value
+
+    def __hash__(self):
+        return hash(self.value)
+
+
+def test_objects_that_say_themselves_that_they_differ_do():
+    trial = Trial("x")
+    trial.record(1.0, 0.5, same(Number(1), Number(2)))
+    assert (trial.active, trial.mismatches, trial.checked) == (False, 1, 1)
