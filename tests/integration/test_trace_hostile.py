@@ -322,7 +322,7 @@ def test_odd_file_name(codedag, tmp_path):
     done = codedag("trace", "-o", tmp_path / "run", "a\nb.py")
     assert all(line.startswith("codedag: ") for line in done.stderr.splitlines())
     shown = codedag("view", tmp_path / "run").stdout
-    assert shown.startswith("a\\nb.py  (trace, ")
+    assert shown.startswith("'a\\nb.py'  (trace, ")  # as a shell takes it
     assert "  a\\nb.py:" in shown
 
 
