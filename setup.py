@@ -34,7 +34,7 @@ GATHERER = ["_gather.c", "gather_names.c", "gather_values.c", "gather_flow.c", "
 # Kernels that must round as libraries do: no product and sum are contracted into one operation.
 EXACT_FLAGS = [] if sys.platform == "win32" else ["-O3", "-std=gnu11", "-ffp-contract=off"]
 PARTS = ("resample", "turn", "affine", "lines", "places", "distance", "colour", "table", "blur", "bytes")
-PARTS += ("shrink", "slope", "finite", "glass", "convolve", "bank", "ranks", "blend")
+PARTS += ("shrink", "slope", "finite", "glass", "convolve", "bank", "ranks", "blend", "reduce", "text")
 PIXELS = ["_pixels.c", *(f"pixels_{part}.c" for part in PARTS)]
 
 setup(

@@ -54,7 +54,7 @@ overlap.Course.begins_early = lambda self: chance.random() < often + 0.1
 overlap.Course.is_due = lambda self: chance.random() < 0.2
 overlap.Course.took = lambda self, early, seconds: self.trial.stop("at random") if chance.random() < 0.02 else None
 used.Use.batch = lambda self, *args: setattr(self, "plain", chance.random() < 0.3)
-used.Use.is_slower = lambda self: chance.random() < 0.02
+used.Use.is_in_vain = lambda self: chance.random() < 0.02
 
 def late(kind, name, most):
     usual = getattr(kind, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -72,6 +73,12 @@ def sound(name: str = "", **options: Any) -> Maker:
         return ((), {name: samples, **options}) if name else ((samples,), options)
 
     return make
+
+
+def records(count: int) -> str:
+    """A text of JSON with so many records of words and numbers."""
+    words = "a caption of some words, naïve ones too"
+    return json.dumps([{"id": i, "text": words, "box": [i * 0.1, 3.5, i], "ok": i % 2 == 0} for i in range(count)])
 
 
 def filtered(filters: int, bins: int) -> Maker:
@@ -298,6 +305,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "scipy.signal.lfilter_zi": (("2", fixed(np.array([0.1, 0.2, 0.1]), np.array([1.0, -0.9, 0.3]))),),
     "librosa.stft": (("2048", sound()), ("512", sound(n_fft=512, hop_length=160))),
     "librosa.feature.mfcc": (("20", sound("y")), ("13 of 40", sound("y", n_mfcc=13, n_mels=40, n_fft=512))),
+    "json.loads": (("50 records", fixed(records(50))), ("500 records", fixed(records(500)))),
     "librosa.feature.zero_crossing_rate": (("2048", sound()),),
     "librosa.filters.chroma": (("2048", fixed(sr=22050, n_fft=2048)),),
     "PIL.Image.Image.resize": (
@@ -307,6 +315,12 @@ CASES: dict[str, tuple[Case, ...]] = {
         ("RGB Lanczos", picture("RGB", (64, 64), 1)),
         ("L 224", picture("L", (224, 224), 2)),
         ("RGBA", picture("RGBA", (160, 160), 2)),
+    ),
+    "PIL.Image.Image.reduce": (
+        ("RGB by 2", picture("RGB", 2)),
+        ("RGB by 3", picture("RGB", 3)),
+        ("L by 2", picture("L", 2)),
+        ("RGBA by 2", picture("RGBA", 2)),
     ),
     "PIL.Image.Image.transpose": tuple(
         (f"{mode} {way}", picture(mode, way)) for mode, way in (("RGB", 0), ("RGB", 2), ("RGB", 3), ("L", 0), ("L", 4))

@@ -10,7 +10,7 @@ import pytest
 
 from codedag.backends import registry
 
-SLICE = 0.1
+SLICE = 0.06
 #: Variables that whoever runs the tests may have set, and that change what programs do or say.
 SETTINGS = ("CODEDAG_DISABLE", "CODEDAG_COMPILER", "CODEDAG_THREADS", "CODEDAG_SYNCHRONOUS", "CODEDAG_CHECK")
 SETTINGS += ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")

@@ -62,6 +62,14 @@ def test_a_suite_of_which_nothing_was_compared_says_so(tmp_path):
     assert "IDENTICAL" not in done.stdout
 
 
+def test_workers_of_xdist_are_counted_together(tmp_path):
+    pytest.importorskip("xdist")
+    (tmp_path / "plan.json").write_text(json.dumps({"context_device_map": {MEDIAN: "cpu"}}))
+    done = run(tmp_path, "--codedag-plan", "plan.json", "-n", "2")
+    assert "codedag: IDENTICAL" in done.stdout, done.stdout
+    assert f"{MEDIAN}: 32 calls" in done.stdout
+
+
 @pytest.mark.long
 def test_without_a_plan_nothing_is_said(tmp_path):
     done = run(tmp_path)

@@ -88,3 +88,26 @@ def test_the_output_is_that_of_the_plain_program(plain, codedag, tmp_path, faste
     assert run.report.verdict.identical
     kept = [change for change in run.report.changes if change.kind == "remember"]
     assert bool(kept) is remembers, run.report
+
+
+FILTERED = PLAIN.replace(
+    "def between(epoch): pass",
+    """
+import warnings
+first, count = prepare, [0]
+def prepare(path):
+    count[0] += 1
+    if count[0] == 80:  # as libraries do that are imported while the program runs
+        warnings.filterwarnings("ignore", message="nothing of ours")
+    return first(path)
+def between(epoch): pass
+""",
+)
+
+
+def test_what_is_kept_before_a_filter_of_warnings_is_added_goes_and_what_comes_after_stays(codedag, tmp_path, faster):
+    script = tmp_path / "script.py"
+    script.write_text(HEAD.replace("range(40)", "range(120)") + FILTERED + LOOP.replace("range(4)", "range(2)"))
+    codedag("run", "-o", tmp_path / "run", script, tmp_path, env=faster)
+    (change,) = [change for change in load(tmp_path / "run").report.changes if change.kind == "remember"]
+    assert change.calls >= 30  # those of the second epoch that were kept under this filter

@@ -123,6 +123,19 @@ def test_workers_prove_and_switch_for_themselves(both, tmp_path, args):
     assert not (tmp_path / "run" / "workers").exists()
 
 
+def test_workers_have_lanes_and_memory_of_their_own(both):
+    _, _, run = both("--persistent")
+    events, ops = run.events, {op.id: op for op in run.graph.ops}
+    processes = {lane.process for lane in events.lanes}
+    assert len(processes) == 3, "the program and its two workers"
+    assert {sample.process for sample in events.memory} == processes
+    rolled = [call for call in events.calls if ops[call.op].name == "numpy.roll"]
+    assert len({events.lanes[call.lane].process for call in rolled}) == 2
+    assert all(0 <= call.start <= call.end <= events.seconds + 5 for call in events.calls)
+    calls = [call for call in events.calls if ops[call.op].name == "numpy.ascontiguousarray"]
+    assert calls, "numbers of a worker's calls are those of the joined graph"
+
+
 def test_an_exception_in_a_worker_is_the_programs_own(both):
     expected, got, run = both("--workers", 1, "--raises-at", 151)  # two may answer in another order
     assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout) == (1, "")

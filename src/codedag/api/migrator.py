@@ -90,7 +90,7 @@ class PipelineMigrator:
         return self._migrator.stats()
 
     def verdict(self) -> dict[str, Any]:
-        """IDENTICAL or DIFFERENT, how many results were compared, and how many used unchecked before a difference."""
+        """IDENTICAL, DIFFERENT or UNCHECKED, how many were compared, and used unchecked before a difference."""
         return self._migrator.verdict()
 
     @property

@@ -79,7 +79,7 @@ class Inside:
 
         self._counted = [(wish, Patch(wish.source)) for wish in wishes]
         self._since = time.monotonic()
-        self._sets.append(Patches(*(patch for _, patch in self._counted)))
+        self._sets.append(Patches(*(patch for _, patch in self._counted), near=True))
         self._sets[-1].apply()
 
     def _called(self, seconds: float) -> list[Wish]:
@@ -101,7 +101,8 @@ class Inside:
     def _found(self) -> list[Wish]:
         templates = [t for t in list(self.pilot.recorder.templates) if t.kind not in ("region", "source")]
         changed = {(applied.path, site) for applied in self.pilot.applied for site in applied.sites}
-        seen = {one.source for name in {t.name for t in templates} for one in find(name, "cpu")}
+        names = {t.name for t in templates} | {name for applied in self.pilot.applied for name in applied.names}
+        seen = {one.source for name in names for one in find(name, "cpu")}
         found = []
         left = [t for t in templates if (t.site.info.file, t.site.info.index) not in changed]
         for template in _hot(left, self._span):
@@ -140,7 +141,7 @@ class Inside:
                 granted[wish.source] = (wish, Patch(wish.source, substitution))
         if not granted:
             return
-        patches = Patches(*(patch for _, patch in granted.values()))
+        patches = Patches(*(patch for _, patch in granted.values()), near=True)
         self._sets.append(patches)
         patches.apply()
         for wish, patch in granted.values():

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from codedag.autopilot.widen import Lane, Widen
 
 LOADER = "torch.utils.data.dataloader"
-COMPARED, PAIRS = 3, 8  # batches that are compared at first, and pairs of timings until it is decided
+COMPARED, PAIRS, FEW = 3, 8, 3  # batches that are compared at first, pairs of timings until it is decided, and if clear
 EVERY = 60  # batches per comparison, and per batch without a head start, later on
 FAILURES = 3
 #: Samplers of torch that draw nothing but from a generator of their own once they have begun.
@@ -70,7 +70,9 @@ class Course:
             self.trial.pairs.append((self.plain.pop(), self.early.pop()))
             self.early.clear()
             self.plain.clear()
-        if len(self.trial.pairs) >= PAIRS and self.trial.gain() < SLOWER:
+        pairs = self.trial.pairs
+        clear = len(pairs) >= FEW and all(plain < SLOWER * early for plain, early in pairs)
+        if (clear or len(pairs) >= PAIRS) and self.trial.gain() < SLOWER:
             self.trial.stop(f"not faster here: {self.trial.gain():.2f}x over {len(self.trial.pairs)} pairs of batches")
 
 
@@ -122,6 +124,12 @@ class Overlap:
 
     # -- a batch that is asked for
 
+    def batches(self) -> int:
+        """How many batches the loader that is asked has in an epoch; many, if it does not say."""
+        iterator = self._loader() if self._loader is not None else None
+        sampler = _known_sampler(iterator) if iterator is not None else None
+        return len(sampler) if sampler is not None else sys.maxsize
+
     def is_idle(self) -> bool:
         """Whether no batch has been begun early."""
         return self._batch is None
@@ -167,10 +175,9 @@ class Overlap:
 
     def _compared(self, lane: Lane, course: Course, fetcher: Any, batch: EarlyBatch) -> list[Any]:
         batch.take_back()
-        self.widen.memory.paused, course.since = True, 0.0
-        started = time.perf_counter()
-        data = [fetcher.dataset[index] for index in batch.indices]
-        self.widen.memory.paused = False
+        course.since, started = 0.0, time.perf_counter()
+        with self.widen.memory.doing(recalls=course.trial.checked > 0):
+            data = [fetcher.dataset[index] for index in batch.indices]
         lane.twice += time.perf_counter() - started
         verdict = attempt(same, data, batch.results)
         course.trial.record(0.0, 0.0, verdict)
@@ -232,12 +239,10 @@ class Overlap:
 
     def _pull(self, iterator: Any) -> Any:
         """The indices of the next batch, if they can be looked up without anybody noticing."""
-        batches = iterator._index_sampler
-        sampler = getattr(batches, "sampler", None)
-        data = sys.modules.get("torch.utils.data")
-        known = [getattr(data, name, None) for name in _SAMPLERS]
-        if type(batches) is not getattr(data, "BatchSampler", None) or type(sampler) not in known:
+        batches = _known_sampler(iterator)
+        if batches is None:
             return None
+        sampler = batches.sampler
         if iterator._num_yielded + 2 > len(batches):
             return None
         if _draws_again(sampler, (iterator._num_yielded + 2) * batches.batch_size):
@@ -267,6 +272,15 @@ class Overlap:
         if not both and "*" in stored.others and reach.changeable and not is_default(collate):
             return "the program changes something in place that its items may be made of"
         return f"the program sets {min(both)} while it runs, which its items may read" if both else ""
+
+
+def _known_sampler(iterator: Any) -> Any:
+    """What chooses the batches of an iterator, if that is torch's own, over one of torch's own samplers."""
+    batches = iterator._index_sampler
+    data = sys.modules.get("torch.utils.data")
+    known = [getattr(data, name, None) for name in _SAMPLERS]
+    fits = type(batches) is getattr(data, "BatchSampler", None) and type(getattr(batches, "sampler", None)) in known
+    return batches if fits else None
 
 
 def _draws_again(sampler: Any, count: int) -> bool:

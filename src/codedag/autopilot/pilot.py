@@ -236,7 +236,7 @@ class Pilot:
         self.program.fresh_lock()
         self.memory.paused = True  # what a worker keeps is gone with it, and each would keep its own
         self._thread, self._paused = None, True
-        self.refused = []
+        self.refused, self.log = [], Log()
         for applied in self.applied:
             applied.trial.renew()
         self.watches = {function: watch for function, watch in self.watches.items() if watch.ended is not None}

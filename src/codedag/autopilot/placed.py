@@ -114,19 +114,24 @@ class Placed:
             self.pilot.notes.append(f"{wish.function} on {wish.pu}: {done}, {counted.mismatches} different")
 
     def _homes(self, wish: Wish) -> Iterator[Home]:
-        """The calls of a function in the program's files, those of its contexts first, then its first line."""
+        """The calls of a function in the program's files, then the first line: a library calls it, too."""
+        yield from self._calls(wish)
+        files = list(self.pilot.program.files.values())
+        yield from ((file.path, file.infos[0].owner, 0) for file in files if file.infos)
+
+    def _calls(self, wish: Wish) -> list[Home]:
+        """The calls of a function in the program's files, those of its contexts first."""
         last = wish.function.rpartition(".")[2]
         contexts = [w.context.split("/") for w in self.migrator.wishes.wanted if w.function == wish.function]
         owners = {parts[-2] for parts in contexts if len(parts) > 1}
         files = list(self.pilot.program.files.values())
         found = [(f.path, f.infos[i].owner, i) for f in files for i, name in called_at(f).items() if name == last]
-        yield from sorted(found, key=lambda home: home[1] not in owners)
-        yield from ((file.path, file.infos[0].owner, 0) for file in files if file.infos)
+        return sorted(found, key=lambda home: home[1] not in owners)
 
     def _shown(self, wish: Wish) -> str:
-        for path, _, site in self._homes(wish):
+        for path, _, site in self._calls(wish):
             return f"{shown_path(path)}:{self.pilot.program.files[path].infos[site].line}"
-        return "no file of the program"
+        return "no line of the program"
 
 
 def _loosest(classes: Iterable[Equivalence]) -> str:

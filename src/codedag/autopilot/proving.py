@@ -25,7 +25,8 @@ if TYPE_CHECKING:  # with what starts processes: only for what is not known
 
 ENDED = "the program ended before it was proven"
 LITTLE = "its calls took too little time to have it proven"
-WORTH = 1.0  # seconds that calls must have taken before the other process, which takes as long, is started for them
+#: Seconds that calls must have taken before the other process is started for them: it takes longer, on another core.
+WORTH = 0.3
 LOADING, LOOK = 30.0, 0.02  # seconds for which a library that is being imported is waited for, and between two looks
 
 

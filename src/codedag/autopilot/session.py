@@ -179,10 +179,7 @@ def _conclude(pilot: Pilot, spans: Spans, ended: float) -> Outcome:
 
 def _keep_events(keeper: Keeper, pilot: Pilot, ended: float) -> None:
     """Writes single calls and memory over time, as far as the program was observed."""
-    gathered = pilot.recorder.gathered()
-    pilot.log.process = getpid()
-    pilot.log.fill(pilot.recorder.gatherer.events())
-    gathered.logs.append(pilot.log)
+    gathered = pilot.team.gathered()
     switched = {} if pilot.switched_at is None else {"switched": round(pilot.switched_at * 1e9)}
     keeper.keep(gathered.events(round(pilot.started_at * 1e9), round(ended * 1e9), switched))
 

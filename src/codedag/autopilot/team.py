@@ -17,6 +17,7 @@ from codedag.backends.registry import known_sources
 from codedag.instrument import sites as site_module
 from codedag.instrument.guard import attempt
 from codedag.ir import clock as time
+from codedag.trace.events import Log
 from codedag.trace.gathered import Gathered
 from codedag.trace.records import join
 
@@ -143,6 +144,8 @@ class Team:
         report.engines = pilot.shelf.engines()
         report.observing_seconds = (site_module.native.spent() - self._spent) / 1e9
         report.records = self.crew.records(pilot.recorder.gathered())
+        if report.ended:  # thousands of calls: written once
+            report.records.log = self._log()
         report.capped = self._capped
         now = time.perf_counter()
         report.spans = [(file, owner, (w.ended or now) - w.started) for (file, owner), w in own.items()]
@@ -150,10 +153,21 @@ class Team:
     # -- hearing
 
     def gathered(self) -> Gathered:
-        """What all processes observed."""
+        """What all processes observed, with what each saw of itself over time."""
         others = [report.records for report in self.crew.reports if report.records is not None]
-        own = self.pilot.recorder.gathered()
-        return join([self.crew.records(own), *others]).gathered if others else own
+        own, log = self.pilot.recorder.gathered(), self._log()
+        if not others:
+            own.logs.append(log)
+            return own
+        records = self.crew.records(own)
+        records.log = log
+        return join([records, *others]).gathered
+
+    def _log(self) -> Log:
+        log = self.pilot.log
+        log.process = self.crew.process
+        log.fill(self.pilot.recorder.gatherer.events())
+        return log
 
     def conclude(self) -> list[str]:
         """What is to be said about other processes once the program has ended: whose report is missing or cut."""

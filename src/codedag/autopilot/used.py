@@ -16,7 +16,9 @@ from codedag.migrate.trial import Trial
 
 BLOCK = 3  # batches in a row; the first is not counted: the one before it was fetched the other way
 PAIRS, FEW = 4, 2  # pairs of blocks until it is decided, and if all of them say that it is slower
-CLEAR, SLOWER = 1.25, 0.97  # time as written over time in threads: surely faster after one pair, and slower
+CLEAR, SLOWER = 1.25, 0.97  # time as written over time in threads: surely faster (or slower) after one pair, and slower
+NEEDED = 1.03  # at least, after all pairs: threads take more of the processor
+PAUSE = 4  # times as many batches as it took to decide, before it is asked again
 
 
 @dataclass(slots=True)
@@ -26,6 +28,8 @@ class Use:
     trial: Trial = field(default_factory=lambda: Trial("from batch to batch", patient=True))
     decided: bool = False
     epochs: int = 0
+    asked: int = 0  # batches for which it has been asked, this time
+    since: int = 0  # batches since it was decided
     plain: bool = False  # how the batches of this block are fetched
     _batches: int = 0  # of this block
     _seconds: list[float] = field(default_factory=list)
@@ -40,22 +44,30 @@ class Use:
         if self._of is None or self._of() is not of:
             self._begin_epoch(of)
         elif not self.decided:
+            self.asked += 1
             follows = timed and number == self._number + 1 and self._batches > 0
             self._count(now - self._since if follows else None)
+        self.since += self.decided
         self._number, self._since = number, time.perf_counter()
 
-    def is_slower(self) -> bool:
-        """Whether items in threads are slower than as written, as far as is known."""
-        pairs = self.trial.pairs
-        sure = len(pairs) >= PAIRS or (len(pairs) >= FEW and all(a < SLOWER * b for a, b in pairs))
-        return sure and self.trial.gain() < SLOWER
+    def is_in_vain(self) -> bool:
+        """Whether items in threads are no faster than as written, as far as is known."""
+        pairs, gain = self.trial.pairs, self.trial.gain()
+        if len(pairs) >= PAIRS:
+            return gain < NEEDED
+        return (len(pairs) >= FEW and all(a < SLOWER * b for a, b in pairs)) or (bool(pairs) and gain < 1 / CLEAR)
+
+    def told(self) -> str:
+        """What was timed, in words."""
+        return f"{self.trial.gain():.2f}x from batch to batch over {len(self.trial.pairs)} pairs of blocks of batches"
 
     def _begin_epoch(self, of: Any) -> None:
         self._of = weakref.ref(of)
         self.epochs += 1
-        if self.epochs & (self.epochs - 1) == 0:  # the first, second, fourth, eighth ...
+        often = self.epochs & (self.epochs - 1) == 0  # the first, second, fourth, eighth ...
+        if often and self.since >= PAUSE * self.asked:
             self.trial.pairs.clear()
-            self.decided = False
+            self.decided, self.asked, self.since = False, 0, 0
         self._end_block()
         self._before = None
 
@@ -76,7 +88,7 @@ class Use:
             return
         other, self._before = self._before[1], None
         self.trial.pairs.append((each, other) if self.plain else (other, each))
-        self.decided = self.trial.gain() >= CLEAR or len(self.trial.pairs) >= PAIRS or self.is_slower()
+        self.decided = self.trial.gain() >= CLEAR or len(self.trial.pairs) >= PAIRS or self.is_in_vain()
 
     def _end_block(self, plain: bool = False) -> None:
         self.plain, self._batches = plain and not self.decided, 0

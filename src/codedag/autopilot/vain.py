@@ -3,7 +3,7 @@
 Observing, planning and checking cost about the same however short a program is.  Where a run found nothing that is
 faster, the next ones of the same sources, arguments, versions and machine run as written; where only items in threads
 or the next batch were no gain, only these are left out.  After a few runs everything is tried again, since data and
-machine may have changed.
+machine may have changed; after twice as many if that was in vain, too.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from codedag.autopilot.outcome import Outcome
     from codedag.autopilot.pilot import Pilot
 
-LEAST, MOST = 1.0, 12.0  # seconds of a program: a shorter one shows nothing, a longer one can pay for trying again
-RUNS = 4  # for which it is remembered
+LEAST, MOST = 1.0, 60.0  # seconds of a program: a shorter one shows nothing, a longer one can pay for trying again
+RUNS, MOST_RUNS = 4, 32  # for which it is remembered: at first, and if it is in vain again and again
 MOST_ENTRIES = 200
 KINDS = ("widen", "overlap")  # that run work twice to find out whether they are faster
 _NOT_FASTER = "not faster here"
@@ -60,7 +60,8 @@ class Entry(msgspec.Struct, kw_only=True, frozen=True):
     versions: dict[str, str]
     sources: dict[str, str]  # SHA-256 by file
     seconds: float
-    left: Natural  # runs for which it is remembered
+    left: Natural  # runs for which it is still remembered
+    runs: Natural = RUNS  # and for which it was
     nothing: bool = False  # nothing at all was faster
     tried: list[Tried] = []
 
@@ -80,11 +81,14 @@ class Vain:
 
     def load(self) -> Entry | None:
         """What earlier runs tried in vain, if all that it depends on is as it was."""
+        entry = self._read()
+        return entry if entry is not None and entry.left and self._holds(entry) else None
+
+    def _read(self) -> Entry | None:
         try:
-            entry = msgspec.json.decode(self.path.read_bytes(), type=Entry)
+            return msgspec.json.decode(self.path.read_bytes(), type=Entry)
         except (OSError, msgspec.MsgspecError):
             return None
-        return entry if entry.left and self._holds(entry) else None
 
     def _holds(self, entry: Entry) -> bool:
         same = entry.program == self.store.program and entry.arguments == list(self.store.target.args)
@@ -97,22 +101,31 @@ class Vain:
         self._write(msgspec.structs.replace(entry, left=entry.left - 1))
 
     def keep(self, pilot: Pilot, outcome: Outcome, seconds: float, libraries: Collection[str]) -> None:
-        """Replaces the entry by what this run has tried in vain, if it has tried all there is."""
+        """Replaces the entry by what this run has tried in vain; all of it is, only if nothing was left open."""
         if pilot.widen.in_vain:
             return
-        tried = [] if is_open(pilot) else in_vain(pilot)
+        tried = in_vain(pilot)
         nothing = not is_open(pilot) and not outcome.proven and not pilot.heap.notes()
         if not LEAST <= seconds <= MOST or not (nothing or tried):
             self.path.unlink(missing_ok=True)
             return
+        runs = self._runs({each.key for each in tried}, nothing)
         names = dict.fromkeys(["python", "codedag", "rewriter", *libraries], "")
         sources = {path: file.sha256 for path, file in pilot.program.files.items()}
         self._write(
             Entry(
                 program=self.store.program, arguments=list(self.store.target.args), machine=machine(),
-                versions=versions(names), sources=sources, seconds=seconds, left=RUNS, nothing=nothing, tried=tried,
+                versions=versions(names), sources=sources, seconds=seconds, left=runs, runs=runs, nothing=nothing,
+                tried=tried,
             )
         )  # fmt: skip
+
+    def _runs(self, keys: set[tuple[str, str, str, int]], nothing: bool) -> int:
+        """For how many runs this is remembered: for twice as many as the last time, if it was the same."""
+        before = self._read()
+        if before is None or keys != {each.key for each in before.tried} or before.nothing is not nothing:
+            return RUNS
+        return min(2 * before.runs, MOST_RUNS) if self._holds(before) else RUNS
 
     def _write(self, entry: Entry) -> None:
         try:

@@ -12,6 +12,7 @@ import random
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot.loops import Loops
 from codedag.autopilot.overlap import Overlap
+from codedag.autopilot.repeats import Repeats
 from codedag.autopilot.rest import Rest
 from codedag.autopilot.used import Use
 from codedag.backends.same import same
@@ -40,12 +42,14 @@ FIRST, UNSURE = 3, 6  # batches that are fetched both ways: always, and while th
 SEEN = 2  # batches fetched as ever before it is asked which functions their items come from
 EVERY, RAREST = 40, 400  # batches per check later on, at first and after many without a difference
 SMALL_GAIN = 1.15
-#: Batches after which so little gain ends it: dense code asks at every step.  Less than the first is not tried again.
-HOPELESS = ((2, 0.2), (FIRST, 0.5))
+#: Batches after which so little gain ends it: dense code asks at every step, and every one costs twice the time.
+HOPELESS = ((2, 0.7), (FIRST, 0.85))
+NEVER = 0.2  # what gains less is not tried again
 FAILURES, PREPARED = 3, 25  # batches given up before the move is, and functions prepared on demand
 RETRIES, AGAIN = 2, 40  # how often it is tried again, and after how many batches (4 and 16 times as many)
 FREE, SHARE = 0.6, 0.1  # seconds, and share of the time, that may be spent on doing work twice before there is a gain
 MOST_THREADS = 4
+SHORT = range(6, 61)  # batches of an epoch of which the next one is waited for, if that tells more
 FETCHER = "torch.utils.data._utils.fetch"
 
 Function = tuple[str, str]
@@ -77,6 +81,7 @@ class Lane:
     began: float = field(default_factory=time.perf_counter)
     twice: float = 0.0  # seconds that comparing took
     use: Use = field(default_factory=Use)
+    epoch: Any = None  # a weak reference to the fetcher of the epoch in which it was first ready
     chance: random.Random = field(default_factory=lambda: random.Random(0))
 
     def due_soon(self) -> bool:
@@ -124,6 +129,7 @@ class Widen:
         self._changed: Any = None
         self._watch: Watch | None = None
         self._process = os.getpid()
+        self._repeats = Repeats(program)
 
     # -- getting in and out
 
@@ -157,7 +163,7 @@ class Widen:
         self.overlap.restore()
         self.rest.restore()
         for lane in self.every:
-            _conclude(lane.trial)
+            _conclude(lane.trial, lane.use)
         if self._changed is not None:
             self._changed.fetch, self._changed = self._original, None
 
@@ -213,30 +219,29 @@ class Widen:
         if lane.due_soon() or not lane.trial.active:
             return
         lane.use.batch(fetcher, lane.batches, once)
-        if lane.use.is_slower():
-            gain, count = lane.use.trial.gain(), len(lane.use.trial.pairs)
-            lane.trial.stop(f"not faster here: {gain:.2f}x from batch to batch over {count} pairs of blocks of batches")
+        if lane.use.is_in_vain():
+            lane.trial.stop(f"not faster here: {lane.use.told()}")
             self._give_up(lane)
 
     def _give_up(self, lane: Lane) -> None:
         """Fetches as written from now on, and tries once more when the machine may be less busy."""
         lane.declined = lane.trial.reason
         lane.tried += 1
-        if lane.tried <= RETRIES and lane.trial.gain() >= HOPELESS[0][1]:
+        if lane.tried <= RETRIES and lane.trial.gain() >= NEVER:
             lane.retry_at = lane.batches + AGAIN * 4**lane.tried
 
     def _items(self, lane: Lane, fetcher: Any, indices: list[Any]) -> list[Any] | None:
         """The items of a batch, fetched in threads; None if they have to be fetched as written."""
         get, due = partial(operator.getitem, fetcher.dataset), lane.due()
-        self.memory.paused = due  # what is compared is computed, both times
+        first, memory = due and not lane.trial.checked, self.memory  # what is compared first is computed, both times
         if not due:
             attempt(lane.stacking.begin, fetcher.collate_fn, len(indices))
         batch: Batch = self._make(get, indices, lane.habit, None if due else lane.stacking)
-        started = time.perf_counter()
-        done = self.run(batch)
-        seconds = time.perf_counter() - started
+        started, memory.paused = time.perf_counter(), first
+        with memory.doing(keeps=not due):
+            done = self.run(batch)
+        seconds, memory.paused = time.perf_counter() - started, False
         if not done:
-            self.memory.paused = False
             batch.take_back()
             self.gave_up(lane, batch)
             return None
@@ -246,8 +251,8 @@ class Widen:
             return batch.results
         batch.take_back()
         started = time.perf_counter()
-        data = [fetcher.dataset[index] for index in indices]
-        self.memory.paused = False
+        with memory.doing(recalls=not first):
+            data = [fetcher.dataset[index] for index in indices]
         self.judge(lane, data, batch.results, time.perf_counter() - started, seconds)
         return data
 
@@ -298,7 +303,16 @@ class Widen:
         if not lane.is_ready:
             self.prepare_later(lane)
             return None
-        return lane if self.is_usual() and not self.waits(lane) else None
+        return lane if self.is_usual() and not self.waits(lane) and not self._is_early(lane, fetcher) else None
+
+    def _is_early(self, lane: Lane, fetcher: Any) -> bool:
+        """Whether it can be told better soon: in the next epoch, what is kept now need not be made again."""
+        if lane.trial.checked:
+            return False
+        if lane.epoch is None:
+            lane.epoch = weakref.ref(fetcher)
+        kept = lane.epoch() is fetcher and self.memory.nbytes > 0
+        return kept and self.overlap.batches() in SHORT and self._repeats.expected()
 
     def waits(self, lane: Lane) -> bool:
         """Whether a lane has to be compared next, which costs more than it may while no gain is seen."""
@@ -418,8 +432,12 @@ def _is_slow(trial: Trial) -> bool:
     return any(trial.checked >= least and trial.gain() < gain for least, gain in HOPELESS)
 
 
-def _conclude(trial: Trial) -> None:
-    """Ends a trial that was compared too rarely for its results to be used; the program has ended."""
+def _conclude(trial: Trial, use: Use) -> None:
+    """Ends a trial that was compared too rarely for its results to be used, or was slower; the program has ended."""
+    if trial.active and use.trial.pairs and use.trial.gain() < SLOWER:
+        trial.stop(f"not faster here: {use.told()}")
+    elif trial.active and 0 < trial.checked < UNSURE and trial.gain() < SLOWER:
+        trial.stop(f"not faster here: {trial.gain():.2f}x over {trial.checked} interleaved batches")
     if trial.active and 0 < trial.checked < FIRST:
         slow = trial.gain() < SLOWER
         why = "not faster here" if slow else "the program ended before it was compared often enough"

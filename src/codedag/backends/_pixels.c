@@ -110,6 +110,8 @@ static PyMethodDef methods[] = {
     {"scale", pixels_scale, METH_VARARGS, "Bytes less a mean times a factor per channel."},
     {"divide", pixels_divide, METH_VARARGS, "Bytes divided by a number."},
     {"blur", pixels_blur, METH_VARARGS, "Box blurs across and down."},
+    {"modest", pixels_modest, METH_VARARGS, "Whether a text of JSON has no long numbers and no deep lists."},
+    {"reduce", pixels_reduce, METH_VARARGS, "The means of blocks of pixels."},
     {"blend", pixels_blend, METH_VARARGS, "One image laid over another by a constant share."},
     {"counts", pixels_counts, METH_VARARGS, "How often each byte occurs."},
     {"sums", pixels_sums, METH_VARARGS, "The sum of the bytes of each channel."},

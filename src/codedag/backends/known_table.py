@@ -99,7 +99,7 @@ class Table:
         """Adds functions and classes of a module: those that are there and are the library's own."""
         top = module.__name__.partition(".")[0]
         for name in names.split():
-            function = vars(module).get(name)  # to ask the module could make it load more
+            function = _unpatched(vars(module).get(name))  # to ask the module could make it load more
             if function is not None and _is_of(function, top):
                 self.functions[id(function)] = (function, Row(f"{module.__name__}.{name}", **facts))
 
@@ -107,7 +107,7 @@ class Table:
         """Adds methods of a type, for its exact instances."""
         rows = self.methods.setdefault(kind, {})
         for name in names.split():
-            found = next((vars(c)[name] for c in kind.__mro__ if name in vars(c)), None)
+            found = _unpatched(next((vars(c)[name] for c in kind.__mro__ if name in vars(c)), None))
             if found is not None:
                 rows[name] = (found, Row(f"{kind.__module__}.{kind.__qualname__}.{name}", **facts))
 
@@ -122,7 +122,7 @@ class Table:
         wanted = frozenset(names.split())
         for module_name in [n for n in list(sys.modules) if n == package or n.startswith(f"{package}.")]:
             for name in wanted & vars(sys.modules[module_name]).keys():
-                function = vars(sys.modules[module_name])[name]
+                function = _unpatched(vars(sys.modules[module_name])[name])
                 if callable(function) and _is_of(function, package.partition(".")[0]):
                     self.functions.setdefault(id(function), (function, Row(f"{package}.{name}", **facts)))
 
@@ -163,7 +163,8 @@ class Table:
             return self._class_method(function, owner)
         rows = self.rows_for(type(owner))
         if type(function) is types.MethodType:
-            found = next((each for each in rows.values() if each[0] is function.__func__), None)
+            plain = _unpatched(function.__func__)
+            found = next((each for each in rows.values() if _unpatched(each[0]) is plain), None)
         else:
             found = rows.get(function.__name__)
         return None if found is None else (found[1], owner)
@@ -265,6 +266,7 @@ def _holds_only_atoms(table: Table, value: Any, budget: int = 4096) -> bool:
     return table.is_atom(value)
 
 
+_PATCHES = frozenset({"codedag.migrate._patch", "codedag.migrate._patch_twin"})
 _CAN_BE_BOUND = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
 _THROUGH_CLASS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 _DICT_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
@@ -280,6 +282,11 @@ def bases(kind: type) -> tuple[type, ...]:
 def is_class(value: Any) -> bool:
     """Whether a value is a class; `isinstance` would ask the value itself."""
     return issubclass(type(value), type)
+
+
+def _unpatched(function: Any) -> Any:
+    """The library's own function where a patch of ours stands in its place."""
+    return function.__wrapped__ if type(function).__module__ in _PATCHES else function
 
 
 def _is_of(function: Any, top: str) -> bool:

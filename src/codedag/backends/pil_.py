@@ -106,7 +106,10 @@ def _reduced(image: Any, size: Any, filter_number: int, box: Any, gap: float) ->
     safe = image._get_safe_box(size, filter_number, box)
     left, top, right, bottom = box
     box = (left - safe[0]) / by_x, (top - safe[1]) / by_y, (right - safe[0]) / by_x, (bottom - safe[1]) / by_y
-    return image.reduce((by_x, by_y), box=safe), box
+    from codedag.backends.pil_reduce_ import reduce  # which uses this module
+
+    quick = reduce.accepts((image, (by_x, by_y), safe), {})
+    return (reduce.run if quick else reduce.original())(image, (by_x, by_y), safe), box
 
 
 def _resampled(image: Any, size: tuple[int, int], filter_number: int, box: Any) -> Any:

@@ -68,6 +68,19 @@ def resize(rng: random.Random) -> Call:
     return _method(rng, values, ("size", "resample", "box", "reducing_gap"))
 
 
+def reduce(rng: random.Random) -> Call:
+    """A call of Image.reduce."""
+    picture = image(rng, lengths=(160, *_LARGER, 400))
+    usual = (2, 2, 3, 4, (2, 3), (1, 2), (5, 1), rng.randint(2, 40), (rng.randint(1, 9), rng.randint(1, 9)))
+    values: dict[str, Any] = {"self": picture, "factor": weighted(rng, usual, (1, 0, -1, 2.0, "2", [2, 2], (2,), 300))}
+    if rng.random() < 0.3:
+        width, height = picture.size if hasattr(picture, "mode") else (9, 9)
+        left, top = rng.randint(0, width // 4), rng.randint(0, height // 4)
+        box = (left, top, rng.randint(left, width), rng.randint(top, height))
+        values["box"] = weighted(rng, (box, box, None), ((0, 0, 9999, 9), (5, 5, 2, 2), (0.5, 0, 9, 9), [0, 0, 9, 9]))
+    return _method(rng, values, ("factor", "box"))
+
+
 def _method(rng: random.Random, values: dict[str, Any], names: tuple[str, ...]) -> Call:
     """A call of a method: the object comes first."""
     picture = values.pop("self")

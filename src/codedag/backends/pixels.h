@@ -38,6 +38,8 @@ PyObject *pixels_scale(PyObject *module, PyObject *args);
 PyObject *pixels_divide(PyObject *module, PyObject *args);
 PyObject *pixels_blur(PyObject *module, PyObject *args);
 PyObject *pixels_blend(PyObject *module, PyObject *args);
+PyObject *pixels_reduce(PyObject *module, PyObject *args);
+PyObject *pixels_modest(PyObject *module, PyObject *args);
 PyObject *pixels_counts(PyObject *module, PyObject *args);
 PyObject *pixels_sums(PyObject *module, PyObject *args);
 PyObject *pixels_lookup(PyObject *module, PyObject *args);

@@ -399,13 +399,17 @@ def _no_guard(call: Any) -> Verdict:
 def _binder(function: Callable[..., Any]) -> Callable[..., Any]:
     """A callable that takes the function's arguments and gives them back by attribute, defaults filled in."""
     signature = inspect.signature(function)
+    more = [p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD]
+    places = frozenset(p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_ONLY)
     try:
         fields = [_field(parameter) for parameter in signature.parameters.values()]
         # A generated __init__ binds in a microsecond; Signature.bind needs ten.
         made = make_dataclass("Bound", fields, slots=True, eq=False, repr=False)
     except (TypeError, ValueError):  # a kind of parameter or a default that a dataclass cannot have
         return functools.partial(_bind_slowly, signature)
-    places = frozenset(p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_ONLY)
+    if more:
+        names = frozenset(signature.parameters).difference(more, places)
+        return functools.partial(_bind_with_more, made, names, functools.partial(_bind_slowly, signature))
     return functools.partial(_bind_by_place, made, places) if places else made
 
 
@@ -416,9 +420,18 @@ def _bind_by_place(made: Callable[..., Any], places: frozenset[str], /, *args: A
     return made(*args, **kwargs)
 
 
+def _bind_with_more(
+    made: Callable[..., Any], names: frozenset[str], slowly: Callable[..., Any], /, *args: Any, **kwargs: Any
+) -> Any:
+    """The bound arguments of a function that takes any keyword."""
+    return made(*args, **kwargs) if names.issuperset(kwargs) else slowly(*args, **kwargs)
+
+
 def _field(parameter: inspect.Parameter) -> tuple[str, Any, Any]:
-    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+    if parameter.kind is parameter.VAR_POSITIONAL:
         raise TypeError(parameter.kind)
+    if parameter.kind is parameter.VAR_KEYWORD:
+        return parameter.name, Any, field(default_factory=dict, init=False)
     keyword_only = parameter.kind is parameter.KEYWORD_ONLY
     if parameter.default is parameter.empty:
         return parameter.name, Any, field(kw_only=keyword_only)

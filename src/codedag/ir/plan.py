@@ -134,3 +134,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     segments: list[Segment] = msgspec.field(default_factory=list)
     front: list[Tradeoff] = msgspec.field(default_factory=list)
     joules: Joules | UnsetType = UNSET  # of all ops, where every PU has watts
+
+    def __repr__(self) -> str:
+        """A line: a plan of a large program would fill the screen."""
+        what = f"{len(self.placement)} ops placed, {len(self.moves)} moves"
+        times = f"{self.makespan_seconds:.3g} s (baseline {self.baseline_seconds:.3g} s)"
+        return f"<Plan {self.strategy or 'by hand'}: {what}, {times}>"

@@ -20,7 +20,7 @@ from codedag.backends.elementwise import PERMUTE, SLICE, Role
 from codedag.migrate.deferred import Deferred, Step, replayed
 from codedag.migrate.guard import Declined
 from codedag.migrate.layout import Layout
-from codedag.migrate.parameters import torch_is_watched
+from codedag.migrate.parameters import is_plain_tensor, torch_is_watched
 from codedag.migrate.table import Array, Known, check_cast, check_zeros, finish, grown
 
 MOST_LAYOUTS = 64  # shapes and strides of the input that are remembered; each holds an empty array of that size
@@ -52,7 +52,7 @@ class Spec:
             if fact is _FLOAT:
                 if type(parameter) is not float:
                     return False
-            elif type(fact) is ArrayFact:
+            elif type(fact) is ArrayFact or type(fact) is TensorFact:
                 if not fact.holds(parameter):
                     return False
             elif not _same_plain(parameter, fact):
@@ -70,7 +70,18 @@ def _fact(value: Any) -> Any:
         return _FLOAT
     if isinstance(value, sys.modules["numpy"].ndarray):
         return ArrayFact(type(value), value.shape, value.dtype)
-    return value
+    return TensorFact(value.shape, value.dtype) if is_plain_tensor(value) else value
+
+
+class TensorFact(NamedTuple):
+    """What must stay the same of a tensor parameter; its contents may change."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def holds(self, value: Any) -> bool:
+        """Whether another parameter is such a tensor."""
+        return is_plain_tensor(value) and value.shape == self.shape and value.dtype is self.dtype
 
 
 class ArrayFact(NamedTuple):
@@ -109,7 +120,7 @@ def _has_express(step: Step) -> bool:
         return False
     allowed = (*plain, float, sys.modules["numpy"].ndarray)
     parameters = [p for one in step.parameters for p in (one if type(one) is tuple else (one,))]
-    return all(isinstance(parameter, allowed) for parameter in parameters)
+    return all(isinstance(parameter, allowed) or is_plain_tensor(parameter) for parameter in parameters)
 
 
 class Express:
@@ -318,6 +329,7 @@ def _contents(parameters: list[tuple[Any, ...]]) -> tuple[Any, ...]:
             elif type(value) in (tuple, *_IMMUTABLE):
                 continue  # part of what makes the lane
             else:
+                value = value.numpy() if is_plain_tensor(value) else value
                 key.append(value.tobytes() if hasattr(value, "tobytes") else value)
     return tuple(key)
 

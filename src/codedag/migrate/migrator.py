@@ -244,12 +244,15 @@ class Migrator:
         return dict(sorted(found.items()))
 
     def verdict(self) -> dict[str, Any]:
-        """Whether all compared results were identical; else DIFFERENT, and how many were used unchecked before."""
+        """Whether all compared results were identical; else DIFFERENT, and how many were used unchecked before.
+
+        Where nothing was compared, nothing is said: UNCHECKED.
+        """
         counted = self.counted().values()
-        mismatches = sum(one.mismatches for one in counted)
+        mismatches, checked = sum(one.mismatches for one in counted), sum(one.checked for one in counted)
         return {
-            "verdict": "DIFFERENT" if mismatches else "IDENTICAL",
-            "checked": sum(one.checked for one in counted),
+            "verdict": "DIFFERENT" if mismatches else "IDENTICAL" if checked else "UNCHECKED",
+            "checked": checked,
             "mismatches": mismatches,
             "unverified": sum(one.unverified for one in counted),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 import sys
 from collections.abc import Callable
@@ -54,13 +55,14 @@ def _torch_key(value: Any) -> tuple[Any, ...]:
         return (type(value), str(value))
     if type(value) is not torch.Tensor:
         raise Declined(f"a parameter of type {type(value).__name__}")
-    if value.numel() > LARGEST or value.device.type != "cpu" or value.requires_grad or value.layout != torch.strided:
-        raise Declined("a tensor parameter that is large, elsewhere or differentiable")
-    if value.dtype not in plain_dtypes():
-        raise Declined(f"a parameter of type {value.dtype}")
+    if value.numel() > LARGEST or not is_plain_tensor(value):
+        raise Declined(
+            f"a tensor of {value.dtype} as a parameter that is large, elsewhere, differentiable or of odd numbers"
+        )
     return (torch.Tensor, value.dtype, tuple(value.shape), value.numpy().tobytes())
 
 
+@functools.cache
 def plain_dtypes() -> frozenset[Any]:
     """The dtypes of tensors whose elements numpy knows too."""
     torch = sys.modules["torch"]
@@ -82,6 +84,8 @@ def fact(value: Any) -> Any:
     numpy = sys.modules["numpy"]
     if type(value) in _PLAIN or isinstance(value, type | numpy.generic):
         return value  # it cannot change
+    if is_plain_tensor(value):
+        return (value.dtype, value.shape, value.numpy().tobytes())
     return (value.dtype, value.shape, value.tobytes()) if type(value) is numpy.ndarray else UNKNOWN
 
 
@@ -89,8 +93,19 @@ def is_still(value: Any, known: Any) -> bool:
     """Whether a parameter is what it was: the very object if it cannot change, the same contents if it can."""
     if type(known) is not tuple:
         return value is known
-    same_kind = type(value) is sys.modules["numpy"].ndarray and value.shape == known[1]
-    return same_kind and bool(value.dtype == known[0]) and value.tobytes() == known[2]
+    if type(value) is sys.modules["numpy"].ndarray:
+        return value.shape == known[1] and bool(value.dtype == known[0]) and value.tobytes() == known[2]
+    if not is_plain_tensor(value) or value.dtype is not known[0] or value.shape != known[1]:
+        return False
+    return bool(value.numpy().tobytes() == known[2])
+
+
+def is_plain_tensor(value: Any) -> bool:
+    """Whether a value is a tensor of numbers in memory that numpy can see, and that nobody differentiates by."""
+    torch = sys.modules.get("torch")
+    if torch is None or type(value) is not torch.Tensor or value.requires_grad or value.is_conj() or value.is_neg():
+        return False
+    return value.device.type == "cpu" and value.layout == torch.strided and value.dtype in plain_dtypes()
 
 
 def axes_key(values: tuple[Any, ...]) -> tuple[Any, ...]:

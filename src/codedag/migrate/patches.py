@@ -24,12 +24,13 @@ from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import stands
 from codedag.migrate.guarded import REASONS, Guarded
-from codedag.migrate.holders import Sweep, space
+from codedag.migrate.holders import Sweep, class_of, space
 from codedag.migrate.journal import Edit, Left, Report, changed
 from codedag.migrate.later import Watch
 from codedag.migrate.usable import is_loading, library_of, loaded_to_its_end
 
 FORMAT = "codedag-patches"
+OWN_REFERENCES = 2  # to a stand that is nowhere: by what is live here, and by who counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +125,19 @@ class _Live:
 
     def __init__(self, stand: Any) -> None:
         self.stand = stand
+        self.near = True  # whether it was put in the names of modules and classes only
         self.journal: list[Edit] = []
 
 
 class Patches:
-    """A set of patches that is applied and restored together."""
+    """A set of patches that is applied and restored together.
 
-    def __init__(self, *patches: Patch) -> None:
-        self.patches = patches
+    A set that is `near` reaches the names of modules and classes only: no walk over the heap, which holds a program up;
+    restoring it walks only if somebody has got hold of a stand meanwhile.
+    """
+
+    def __init__(self, *patches: Patch, near: bool = False) -> None:
+        self.patches, self.near = patches, near
         self.refused: dict[str, str] = {}
         self.applied: list[Patch] = []
         self.active = False
@@ -170,7 +176,7 @@ class Patches:
                 self.refused.pop(patch.source, None)
                 wanted.append(patch)
         fresh = [live for live in map(self._stand_in, wanted) if live is not None]
-        return _state.put(fresh, started)
+        return _state.put(fresh, started, self.near)
 
     def _stand_in(self, patch: Patch) -> _Live | None:
         """Puts the patch on the stand of its function; the live function, if nobody had replaced it yet."""
@@ -185,7 +191,7 @@ class Patches:
         native = stands.native
         native.set_layers(live.stand, (*native.layers(live.stand), patch.layer))
         self.applied.append(patch)
-        return live if new else None
+        return live if new or (live.near and not self.near) else None
 
     def restore(self) -> Report:
         """What was put back, and what the program had changed meanwhile; zeros if nothing is applied."""
@@ -197,7 +203,7 @@ class Patches:
             _state.remove(self)
             free = [live for patch in self.applied if (live := self._take_off(patch)) is not None]
             self.applied = []
-            return _state.put_back(free, started)
+            return _state.put_back(free, started, self.near)
 
     def _take_off(self, patch: Patch) -> _Live | None:
         """Takes the patch from the stand of its function; the live function, if that was the last one."""
@@ -324,15 +330,17 @@ class _State:
         if not self.sets:
             self.watch.stop()
 
-    def put(self, fresh: list[_Live], started: float) -> Report:
+    def put(self, fresh: list[_Live], started: float, near: bool = False) -> Report:
         """Puts the stands in place of their functions."""
         if not fresh:
             return Report()
         sweep = Sweep(tuple(live.stand for live in fresh), to_stand=True)
         try:
-            sweep.run()
+            _ = sweep.run_near() if near else sweep.run()
         finally:
             self._write(sweep.edits)
+        for live in fresh:
+            live.near = near
         caveats = ((stands.name_of(live.stand), stands.caveat(live.stand.__wrapped__)) for live in fresh)
         notes = tuple(f"{name}: {caveat}" for name, caveat in caveats if caveat)
         return Report(tuple(sweep.edits), tuple(sweep.left), notes=notes, seconds=perf_counter() - started)
@@ -341,14 +349,21 @@ class _State:
         for edit in edits:
             self.live[edit.function_id].journal.append(edit)
 
-    def put_back(self, free: list[_Live], started: float) -> Report:
+    def put_back(self, free: list[_Live], started: float, near: bool = False) -> Report:
         """Puts the functions back in place of their stands, those in the journal and those held since."""
         if not free:
             return Report()
+        near_edits: list[Edit] = []
+        if near and all(live.near for live in free):
+            near_edits = Sweep(tuple(live.stand for live in free), to_stand=False).run_near().edits
+            if not any(map(_is_held, free)):
+                for live in free:
+                    self._let_go(live)
+                return Report(tuple(near_edits), seconds=perf_counter() - started)
         done = [edit for live in free for edit in reversed(live.journal)]
         stand_ins = tuple(live.stand for live in free)
         sweep = Sweep(stand_ins, to_stand=False).run(remember=[edit.holder_id for edit in done])
-        edits, left = list(sweep.edits), sweep.left
+        edits, left = [*near_edits, *sweep.edits], sweep.left
         if threading.active_count() > 1:  # others may have passed a stand on while we walked: look again
             again = Sweep(stand_ins, to_stand=False).run()
             edits, left = edits + again.edits, again.left
@@ -375,6 +390,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_state.fresh_lock)
 
 
+def _is_held(live: _Live) -> bool:
+    """Whether anybody but ourselves holds a stand: it was passed on while it stood in the names."""
+    return sys.getrefcount(live.stand) > OWN_REFERENCES
+
+
 def in_turn() -> AbstractContextManager[None]:
     """A block in which no other thread applies or restores anything."""
     return _state.in_turn()
@@ -393,12 +413,9 @@ def _loaded(source: str) -> Any:
 
 
 def _in_class(path: str, name: str) -> Any:
-    """A function that a class of a loaded module defines, as `PIL.Image.Image.transpose`."""
-    outer, _, kind = path.rpartition(".")
-    module = sys.modules.get(outer)
-    names = space(module) if module is not None else None
-    found = names.get(kind) if names is not None else None
-    return vars(found).get(name) if isinstance(found, type) else None
+    """A function that a class of a loaded module defines."""
+    found = class_of(f"{path}.{name}")
+    return vars(found).get(name) if found is not None else None
 
 
 def _in_private_part(path: str, name: str) -> Any:

@@ -19,9 +19,10 @@ from codedag.backends.same import same
 from codedag.instrument.warned import Heard, calls_back, mode
 from codedag.ir import clock as time
 from codedag.migrate.caller import Caller
+from codedag.migrate.copies import copied, size_of
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.memory import Memory
-from codedag.migrate.remember import _is_plain, _told_apart, copied, size_of
+from codedag.migrate.remember import _is_plain, _told_apart
 from codedag.migrate.stands import behind
 from codedag.migrate.substitute import Substitute
 from codedag.migrate.trial import Trial
@@ -76,7 +77,7 @@ class Recall:
         if type(key) is not tuple:
             return self._run(space, function, args, keywords)
         started = time.perf_counter()
-        found = attempt(self._recalled, key, args, keywords) if key in self._kept else _ABSENT
+        found = attempt(self._recalled, key, args, keywords) if key in self._kept and self.memory.recalls else _ABSENT
         if found is not _ABSENT and not isinstance(found, Failed):
             return self._given(found, time.perf_counter() - started, space, function, args, keywords)
         started = time.perf_counter()
@@ -168,7 +169,7 @@ class Recall:
         kept = copied(value)
         if kept is None or not same(value, kept):
             self.trial.stop(f"a {type(value).__name__} cannot be kept")
-        elif key not in self._kept and self.memory.takes(nbytes):
+        elif key not in self._kept and self.memory.keeps and self.memory.takes(nbytes):
             self._kept[key] = Kept(tuple(array.copy("K") for array in arrays), kept)
 
 

@@ -26,6 +26,7 @@ from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
 from codedag.migrate.common import Lying, can_keep
+from codedag.migrate.copies import ATOMS, copied, size_of
 from codedag.migrate.disk import Stored
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.memory import Memory
@@ -37,8 +38,7 @@ from codedag.migrate.trial import Trial
 MOST_CALLS = 1 << 16  # whose files are remembered; about 300 bytes each
 LEARN = 16  # calls that only show how far the prefix reaches
 SETTLED_NS = 100_000_000  # a file that was changed within this time may change again without a new time stamp
-_ATOMS = frozenset({int, float, bool, str, bytes, type(None)})
-_WORDS = _ATOMS - {float}  # equal ones of one type cannot be told apart
+_WORDS = ATOMS - {float}  # equal ones of one type cannot be told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ class _Run(threading.local):
     key: Any = None
     step: int = -1
     value: Any = None
+    filters: tuple[Any, ...] = ()  # of warnings, when it began
 
 
 class _Kind:
@@ -131,7 +132,7 @@ class Prefix:
         self._calls: dict[Any, tuple[Any, list[Any]]] = {}
         self._latest: list[tuple[Any, ...] | None] = [None] * len(links)  # a call that was as it must be, as it was
         self._seen: set[Any] = set()
-        self._learned, self._filters = 0, filters_now()
+        self._learned, self._filters, self._nbytes = 0, filters_now(), 0
         self._keeps = self._is_sure = False  # is sure: a copy of it cannot be told from the original
         self._run = _Run()
 
@@ -219,7 +220,7 @@ class Prefix:
         if not isinstance(known, Known) or known.effect is not Effect.READS or not known.files:
             self.trial.decline("it is not known to read only the files that it is given")
             return None
-        if not all(type(value) in _ATOMS for value in (*args, *keywords.values())):
+        if not all(type(value) in ATOMS for value in (*args, *keywords.values())):
             return None
         files = [args[place] if isinstance(place, int) else keywords.get(place) for place in known.files]
         what = (function, _told_apart(args), _told_apart(tuple(keywords.items())))
@@ -239,7 +240,7 @@ class Prefix:
             part = _part(link, function, rest, keywords)
         if part is None or self.constant[number] not in (None, part):
             self.length = min(self.length, number)
-            self._kept.clear()
+            self._forget()
             self._learned, self._is_sure = 0, False
         self.constant[number] = part
 
@@ -252,6 +253,8 @@ class Prefix:
             return
         self.kinds[number] = type(value)  # not the value: it is the program's, and nobody else may hold it
         run.key, run.step, run.value = key, number, value
+        if number == 0:
+            run.filters = filters_now()
         if number != self.length - 1:
             return
         run.key, run.step, run.value = None, -1, None
@@ -266,6 +269,8 @@ class Prefix:
         if self.memory.in_worker and self._is_sure:
             self._keep_for_others(key, value)
             return
+        if key in self._kept or not self.memory.keeps:
+            return
         kept, nbytes = copied(value), size_of(value)
         if kept is None:
             self.trial.stop(f"a {type(value).__name__} cannot be kept")
@@ -276,19 +281,32 @@ class Prefix:
         self._is_sure = True
         if self.memory.in_worker:
             self._keep_for_others(key, value)
-        elif _is_new(key):
             return
-        elif self.memory.takes(nbytes):
+        if _is_new(key) or self._run.filters != (now := filters_now()):
+            return
+        self._heed(now)
+        if self.memory.takes(nbytes):
             self._kept[key] = kept
+            self._nbytes += nbytes
         elif self.memory.disk is not None and (stored := self.memory.disk.keep(value)) is not None:
             self._kept[key] = stored
 
+    def _heed(self, filters: tuple[Any, ...]) -> None:
+        """Forgets what was kept under other filters: what made no warning then may have to now."""
+        if filters != self._filters:
+            self._forget()
+            self._filters = filters
+
+    def _forget(self) -> None:
+        self._kept.clear()
+        self.memory.nbytes -= self._nbytes
+        self._nbytes = 0
+
     def _usable(self, key: Any) -> Any:
         """What was kept under a key, unless it lies on a disk that is not worth reading."""
-        kept = self._kept.get(key)
-        if kept is not None and (now := filters_now()) != self._filters:  # what made no warning may have to now
-            self._kept.clear()
-            self._filters, kept = now, None
+        if key in self._kept:
+            self._heed(filters_now())
+        kept = self._kept.get(key) if self.memory.recalls else None
         if kept is None and self.memory.in_worker and self._learned > LEARN:
             return self._kept_by_others(key)
         if type(kept) is Stored and self.memory.disk is not None and self.memory.disk.is_slow:
@@ -435,7 +453,7 @@ def _part(link: Link, function: Any, rest: tuple[Any, ...], keywords: dict[str, 
 def _is_plain(value: Any, depth: int = 3) -> bool:
     if type(value) in (tuple, list):
         return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
-    if type(value) in _ATOMS or type(value) is slice:
+    if type(value) in ATOMS or type(value) is slice:
         return True
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.dtype | type)
@@ -453,42 +471,3 @@ def _told_apart(value: Any) -> Any:
 def _state(path: Any) -> tuple[int, int, int, int]:
     found = os.stat(path)  # noqa: PTH116 - the path as the program wrote it, which may be bytes
     return (max(found.st_mtime_ns, found.st_ctime_ns), found.st_size, found.st_ino, found.st_dev)
-
-
-# ---- copies that a program cannot tell from the original
-
-
-def copied(value: Any) -> Any:
-    """A copy that shares nothing with the value and lies in memory as it does, or None if there is none."""
-    numpy, torch, pillow = (sys.modules.get(name) for name in ("numpy", "torch", "PIL.Image"))
-    if type(value) in _ATOMS:
-        return value
-    if numpy is not None and type(value) is numpy.ndarray:
-        return None if value.dtype.hasobject else _array(value)
-    if torch is not None and type(value) is torch.Tensor:
-        return None if value.requires_grad or value.device.type != "cpu" else value.clone()
-    if pillow is not None and type(value) is pillow.Image:
-        return value.copy()
-    if type(value) is tuple:
-        parts = tuple(map(copied, value))
-        return None if any(p is None and v is not None for p, v in zip(parts, value, strict=True)) else parts
-    return value if numpy is not None and isinstance(value, numpy.generic) else None
-
-
-def _array(value: Any) -> Any:
-    """A copy with the same flags: a view stays one, and what cannot be written cannot be written."""
-    copy = value.copy("K")
-    copy = copy if value.flags.owndata else copy[...]
-    if not value.flags.writeable:
-        copy.flags.writeable = False
-    return copy
-
-
-def size_of(value: Any) -> int:
-    """The bytes that a kept value takes."""
-    if type(value) is tuple:
-        return sum(map(size_of, value))
-    pixels = getattr(value, "size", (0, 0)) if type(value).__name__ == "Image" else None
-    if isinstance(pixels, tuple):
-        return int(pixels[0] * pixels[1] * 4)
-    return int(getattr(value, "nbytes", 64)) + 200

@@ -49,7 +49,9 @@ def is_stand(value: Any) -> bool:
 
 
 def behind(value: Any) -> Any:
-    """The function behind a stand, or the value itself."""
+    """The function behind a stand, a bound method with the function behind its own, or the value itself."""
+    if type(value) is types.MethodType and is_stand(value.__func__):
+        return types.MethodType(behind(value.__func__), value.__self__)
     return value.__wrapped__ if is_stand(value) else value
 
 

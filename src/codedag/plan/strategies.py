@@ -234,7 +234,7 @@ class Rule(NamedTuple):
     largest: int
 
 
-SMALL, MIDDLE, LARGE, ANY = 3_000, 30_000, 300_000, 1 << 31
+SMALL, MODEST, MIDDLE, LARGE, ANY = 3_000, 8_000, 30_000, 300_000, 1 << 31
 
 
 def _some(*numbers: int) -> tuple[Recipe, ...]:
@@ -249,7 +249,8 @@ STRATEGIES: tuple[Rule, ...] = (
     Rule(_recipes(REPLAYED[7:8], _some(2, 13, 18, 29)), LARGE),
     Rule(cpop, MIDDLE),
     Rule(fastest_each, MIDDLE),
-    Rule(_recipes(HEFT[1:], REPLAYED[1:7], REPLAYED[8:], PEFT, PRICES[3:13], _some(14, 15)), MIDDLE),
+    Rule(_recipes(HEFT[1:], REPLAYED[1:7], REPLAYED[8:], PEFT, PRICES[3:6]), MIDDLE),
+    Rule(_recipes(PRICES[6:13], _some(14, 15)), MODEST),
     Rule(_recipes(_some(16, 17), PRICES[19:23], PRICES[24:29], PRICES[30:]), SMALL),
 )
 

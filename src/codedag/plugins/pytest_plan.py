@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from codedag.api.migrator import PipelineMigrator
 
 _MIGRATOR: pytest.StashKey[PipelineMigrator] = pytest.StashKey()
+_WORKERS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()  # what the workers of pytest-xdist have counted
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,13 +54,51 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     migrator = config.stash.get(_MIGRATOR, None)
     if migrator is None:
         return
-    verdict = migrator.verdict()
+    found = _all([_counted(migrator), *config.stash.get(_WORKERS, [])])
+    verdict = found["verdict"]
     compared = f"{verdict['verdict']}, {verdict['checked']} results compared"
     terminalreporter.section(f"codedag: {compared if verdict['checked'] else 'no result was compared'}")
     for note in migrator.notes:
         terminalreporter.line(note)
-    for name, stats in migrator.get_stats().items():
+    for name, stats in found["functions"].items():
         terminalreporter.line(_line(name, stats))
+
+
+def _counted(migrator: PipelineMigrator) -> dict[str, Any]:
+    return {"verdict": migrator.verdict(), "functions": migrator.get_stats()}
+
+
+def _all(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """What several processes have counted, as if it had been one."""
+    verdicts = [part["verdict"] for part in parts]
+    kinds = {verdict["verdict"] for verdict in verdicts}
+    sums = {key: sum(verdict[key] for verdict in verdicts) for key in ("checked", "mismatches", "unverified")}
+    worst = next((kind for kind in ("DIFFERENT", "IDENTICAL") if kind in kinds), "UNCHECKED")
+    functions: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        for name, stats in part["functions"].items():
+            known = functions.setdefault(name, {"declined": {}, "reason": ""})
+            for key in ("calls", "fast", "checked", "mismatches"):
+                known[key] = known.get(key, 0) + stats[key]
+            for reason, count in stats["declined"].items():
+                known["declined"][reason] = known["declined"].get(reason, 0) + count
+            known["reason"] = known["reason"] or stats["reason"]
+    return {"verdict": {"verdict": worst, **sums}, "functions": functions}
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of pytest-xdist tells the process that shows the summary what it has counted."""
+    migrator, told = session.config.stash.get(_MIGRATOR, None), getattr(session.config, "workeroutput", None)
+    if migrator is not None and told is not None:
+        told["codedag"] = json.dumps(_counted(migrator))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hears what a worker of pytest-xdist has counted; one that crashed says nothing."""
+    told = getattr(node, "workeroutput", {}).get("codedag")
+    if told:
+        node.config.stash.setdefault(_WORKERS, []).append(json.loads(told))
 
 
 def _line(name: str, stats: dict[str, Any]) -> str:
@@ -82,9 +121,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if path:
         from codedag.ir import CodedagError, write_atomically
 
-        stats = {"verdict": migrator.verdict(), "functions": migrator.get_stats()}
         try:
-            write_atomically(Path(_own(config, path)), json.dumps(stats, indent=1).encode())
+            write_atomically(Path(_own(config, path)), json.dumps(_counted(migrator), indent=1).encode())
         except CodedagError as error:
             raise pytest.UsageError(str(error)) from error
 

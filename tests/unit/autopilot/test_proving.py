@@ -86,7 +86,7 @@ def test_what_waits_is_done_in_order_once_the_answers_are_there(proving):
 
 
 def test_no_proof_begins_before_its_calls_took_long_and_the_longest_come_first(proving):
-    seconds, done = {"short": 0.1, "long": 0.5}, []
+    seconds, done = {"short": 0.1, "long": 0.25}, []
     for each in map(Substitution, seconds):
         proving.soon(each, lambda each=each: done.append(proving(each)), lambda each=each: seconds[each.name])
     assert not proving.waits()

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from codedag.autopilot.applied import LOOP, Applied
-from codedag.autopilot.vain import Tried, in_vain, is_open
+from codedag.autopilot.vain import MOST_RUNS, RUNS, Entry, Tried, Vain, in_vain, is_open
 from codedag.autopilot.widen import FREE, SHARE, Lane, Widen
 from codedag.migrate.trial import Trial
 
@@ -88,11 +88,37 @@ def test_batches_are_compared_as_far_as_that_costs_little_until_there_is_a_gain(
     assert not made.waits(long)
 
 
-@pytest.mark.parametrize(("pairs", "reason"), [(1, "not faster here: 0.50x"), (3, "")])
-def test_a_lane_that_was_hardly_compared_is_not_used_by_the_next_run(widen, pairs, reason):
+@pytest.mark.parametrize(
+    ("pairs", "gain", "reason"),
+    [
+        (1, 0.5, "not faster here: 0.50x"),
+        (3, 0.5, "not faster here: 0.50x"),
+        (1, 2.0, "the program ended before"),
+        (3, 2.0, ""),
+    ],
+)
+def test_a_lane_that_was_hardly_compared_or_slow_is_not_used_by_the_next_run(widen, pairs, gain, reason):
     made, _ = widen
-    lane = Lane(("a.py", "f"), Trial("items", checked=pairs, pairs=[(1.0, 2.0)] * pairs))
+    lane = Lane(("a.py", "f"), Trial("items", checked=pairs, pairs=[(gain, 1.0)] * pairs))
     made.every.append(lane)
     made.restore()
     assert lane.trial.reason.startswith(reason)
     assert lane.trial.active is not bool(reason)
+
+
+@pytest.mark.parametrize(
+    ("before", "runs"), [(None, RUNS), ((["f"], RUNS), 2 * RUNS), ((["f"], MOST_RUNS), MOST_RUNS), ((["g"], 8), RUNS)]
+)
+def test_what_is_in_vain_again_is_remembered_for_longer(monkeypatch, before, runs):
+    def tried(*names):
+        return [Tried("widen", "a.py", name, -1, NOT_FASTER) for name in names]
+
+    entry = None
+    if before is not None:
+        names, count = before
+        facts = {"program": "a.py", "arguments": [], "machine": "m", "versions": {}, "sources": {}, "seconds": 2.0}
+        entry = Entry(**facts, left=0, runs=count, tried=tried(*names))
+    vain = Vain(None)
+    monkeypatch.setattr(Vain, "_read", lambda self: entry)
+    monkeypatch.setattr(Vain, "_holds", lambda self, _: True)
+    assert vain._runs({each.key for each in tried("f")}, nothing=False) == runs

@@ -179,3 +179,53 @@ def test_operands_that_change_places_are_told_apart(image):
         _agree(both, 5.0, image)
         _agree(both, 6.0, image)
         _agree(both, image, 6.0)
+
+
+TENSORS = """
+import torch
+
+MEAN = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)
+STD = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
+
+def f(image, mean=MEAN, std=STD):
+    tensor = torch.from_numpy(image).permute(2, 0, 1).float() / 255.0
+    return (tensor - mean) / std
+"""
+
+
+@pytest.fixture
+def with_tensors(image):
+    def warm(module):
+        for _ in range(3):
+            module.f(image.copy())
+
+    return plain_module(TENSORS), fused_module(TENSORS, warm)
+
+
+def test_contents_of_a_tensor_parameter_may_change(with_tensors, image, counted):
+    torch = pytest.importorskip("torch")
+    mean = torch.full((3, 1, 1), 0.5)
+    for value in (0.5, 0.25, -0.0, 0.5):
+        mean[1] = value  # in place: it is the same tensor
+        _agree(with_tensors, image, mean)
+    _agree(with_tensors, image, mean.clone(), torch.full((3, 1, 1), 2.0))
+    assert counted["express"] >= 4
+
+
+@pytest.mark.parametrize("kind", ["double", "two axes", "one", "learned", "transposed", "zero"])
+def test_other_tensors_go_the_careful_way(with_tensors, image, kind):
+    torch = pytest.importorskip("torch")
+    mean = {
+        "double": lambda: torch.full((3, 1, 1), 0.5, dtype=torch.float64),
+        "two axes": lambda: torch.rand(3, 40, 1),
+        "one": lambda: torch.tensor(0.5),
+        "learned": lambda: torch.full((3, 1, 1), 0.5, requires_grad=True),
+        "transposed": lambda: torch.rand(1, 6, 3).transpose(0, 2)[:, ::6],
+        "zero": lambda: torch.zeros(3, 1, 1),
+    }[kind]()
+    plain, fused = with_tensors
+    for _ in range(3):
+        expected, got = plain.f(image, mean), fused.module.f(image, mean)
+        assert expected.requires_grad is got.requires_grad is (kind == "learned")
+        assert same(expected.detach(), got.detach())
+    _agree(with_tensors, image)

@@ -23,6 +23,7 @@ import pytest
 from patched import GETTERS, holders, unreached
 
 from codedag.migrate import _patch_twin, stands
+from codedag.migrate.holders import Sweep
 from codedag.migrate.patches import Patch, Patches, Report
 from codedag.migrate.patches import _state as patches_state
 
@@ -112,6 +113,57 @@ def test_bound_methods_that_were_made_before(library):
         assert "bound method" in {edit.kind for edit in patches.journal}
     assert number.__func__ is original
     assert number(2) == 7
+
+
+def test_a_near_set_reaches_names_of_modules_and_classes_only(library):
+    class Box:
+        def grow(self):
+            return "grown"
+
+    library.Box, Box.__module__, Box.__qualname__ = Box, library.__name__, "Box"
+    user = sys.modules["user_of_patches"] = types.ModuleType("user_of_patches")
+    user.f, user.held, original, grow = library.f, [library.f], library.f, Box.grow
+    grow.__module__, grow.__qualname__ = library.__name__, "Box.grow"
+    near = Patches(Patch(original, lambda x: "replaced"), Patch(f"{library.__name__}.Box.grow"), near=True)
+    with near:
+        assert (library.f(1), user.f(1), library.g(1)) == ("replaced",) * 3
+        assert user.held[0] is original
+        assert Box().grow() == "grown"
+        assert near.patches[1].counts().calls == 1
+        with Patches(Patch(original, lambda x: "both")):  # one that is not near reaches the rest as well
+            assert (user.f(1), user.held[0](1)) == ("both",) * 2
+        assert user.f(1) == "replaced"
+    assert [library.f, user.f, user.held[0]] == [original] * 3
+    assert vars(Box)["grow"] is grow
+
+
+def test_what_was_passed_on_while_a_near_set_was_applied_is_put_back_too(library, monkeypatch):
+    walks = []
+    walk = Sweep.run
+    monkeypatch.setattr(Sweep, "run", lambda *args, **named: walks.append(1) or walk(*args, **named))
+    original, held = library.f, []
+    with Patches(Patch(original), near=True):
+        pass
+    assert not walks
+    near = Patches(Patch(original), near=True)
+    near.apply()
+    held.append(library.f)
+    assert near.restore().changed == ()
+    assert walks
+    assert held == [original]
+    assert held[0] is original
+
+
+def test_behind_a_bound_method_of_a_stand_is_that_of_the_function(library):
+    class Box:
+        grow = library.f
+
+    original, box = library.f, Box()
+    with Patches(Patch(original)):
+        assert stands.is_stand(box.grow.__func__)
+        found = stands.behind(box.grow)
+        assert (found.__func__, found.__self__) == (original, box)
+    assert stands.behind(box.grow) == box.grow
 
 
 def test_a_method_of_a_class_stays_a_method(library):

@@ -116,7 +116,7 @@ function measuredCard() {
       DATA.run && DATA.run.command === "run" ? " Under codedag run an operation is observed only until it has been seen often enough; after that it runs unobserved." : "", laneless(events)));
 }
 
-// Worker processes under `codedag run` tell sums, not when each call was.
+// A worker process that was killed under `codedag run` has told sums only, not when each call was.
 function laneless(events) {
   const workers = (DATA.report || {}).workers || 0;
   return workers && new Set(events.lanes.map((lane) => lane.process)).size < 2 ? ` Single calls of the ${many(workers, "worker process", "worker processes")} were not recorded, only their sums; codedag trace records them.` : "";
