@@ -67,6 +67,7 @@ class Source:
             f"({self.truth(depth - 1)} {rng.choice(('and', 'or'))} {self.truth(depth - 1)})",
             f"({self.text(depth - 1)} in NAMES)", f"pd.isna({one})", f"({one} < {two} <= 5)",
             f"isinstance({one}, ({rng.choice(('int', 'float', 'str'))}, np.int64))", f"({one} in (1, 2.0, None))",
+            f"({one} in ({two}, 2.0))", f"([{one}] == [{two}])", f"(len(set(({one}, {two}))) == 1)",
         ))  # fmt: skip
 
     def text(self, depth: int) -> str:

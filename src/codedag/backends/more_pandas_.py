@@ -117,6 +117,8 @@ def _check_columns(frame: Any, made: RowFunction) -> None:
         raise Unfit("rows of an unusual kind")
     if not made.columns:
         raise Unfit("it reads no column")
+    if row.kind == "f" and any(frame[name].hasnans for name in made.held):
+        raise Unfit("it reads a gap twice and puts values into containers, which tell two gaps apart")
     for name in made.columns:
         dtype = frame[name].dtype
         if not isinstance(dtype, sys.modules["pandas"].StringDtype):

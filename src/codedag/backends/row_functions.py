@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
+import itertools
 import math
 import re
 import sys
@@ -44,6 +45,7 @@ _METHODS = frozenset(
 )
 _LOOKS = frozenset({"get", "keys", "values", "items", "index", "count"})  # methods that leave a container alone
 _EXCEPTIONS = tuple(each for each in vars(builtins).values() if isinstance(each, type) and issubclass(each, Exception))
+_COLLECTING = (dict, frozenset, list, set, tuple, sorted, map, zip, enumerate)
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 MOST = 100_000  # values of a container of the program's that are looked at
 _STATEMENTS = (
@@ -58,6 +60,7 @@ class RowFunction:
 
     columns: list[str]
     by_values: types.FunctionType
+    held: list[str]  # columns that may be read twice in a row and put into containers, which ask for identity first
 
 
 def row_function(function: Any, columns: Iterable[Any], attributes: Any) -> RowFunction:
@@ -69,7 +72,7 @@ def row_function(function: Any, columns: Iterable[Any], attributes: Any) -> RowF
     node = definition_of(function)
     reader = _Reader(function, node, frozenset(c for c in columns if type(c) is str), attributes)
     reader.check()
-    return RowFunction(reader.read, _compiled(function, node, reader))
+    return RowFunction(reader.read, _compiled(function, node, reader), sorted(reader.again) if reader.holds else [])
 
 
 def _behind(function: Any) -> types.FunctionType:
@@ -103,6 +106,9 @@ class _Reader:
     places: dict[int, str] = field(init=False, default_factory=dict)  # nodes that read a column
     local: set[str] = field(init=False, default_factory=set)
     known: set[Any] = field(default_factory=set)  # functions that are being looked at
+    again: set[str] = field(init=False, default_factory=set)  # columns that may be read more than once in a row
+    loops: int = field(init=False, default=0)  # around the node that is looked at
+    holds: bool = field(init=False, default=False)  # whether it has containers of its own
 
     def check(self) -> None:
         """Nothing, or Unfit."""
@@ -138,6 +144,7 @@ class _Reader:
             raise Unfit(f"a statement that is not looked into ({type(node).__name__.lower()})")
         for target in getattr(node, "targets", [getattr(node, "target", None)]):
             self._target(target)
+        self.loops += isinstance(node, ast.For | ast.While)
         for part in ("value", "test", "iter"):
             if getattr(node, part, None) is not None:
                 (self._result if isinstance(node, ast.Return) else self._value)(getattr(node, part))
@@ -146,6 +153,7 @@ class _Reader:
         for part in ("body", "orelse", "finalbody"):
             for each in getattr(node, part, ()):
                 self._statement(each)
+        self.loops -= isinstance(node, ast.For | ast.While)
 
     def _handler(self, node: ast.ExceptHandler) -> None:
         kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type] if node.type else []
@@ -173,6 +181,7 @@ class _Reader:
 
     def _value(self, node: ast.AST) -> None:
         """An expression whose value is plain, or a container that the function itself has made."""
+        self.holds |= isinstance(node, _MANY)
         if self._is_read(node) or isinstance(node, ast.Constant):
             return
         if isinstance(node, ast.Name):
@@ -211,6 +220,8 @@ class _Reader:
             raise Unfit("it does more with the row than to read single columns")
         if name not in self.read:
             self.read.append(name)
+        if self.loops or (name in self.places.values() and id(node) not in self.places):
+            self.again.add(name)
         self.places[id(node)] = name
         return True
 
@@ -237,11 +248,15 @@ class _Reader:
 
     def _comparison(self, node: ast.Compare) -> None:
         self._value(node.left)
-        for how, each in zip(node.ops, node.comparators, strict=True):
+        operands = (node.left, *node.comparators)
+        for how, (one, each) in zip(node.ops, itertools.pairwise(operands), strict=True):
+            if isinstance(how, ast.Is | ast.IsNot) and not (_is_singleton(one) or _is_singleton(each)):
+                raise Unfit("it asks whether two values are one object")
             (self._looked_into if isinstance(how, ast.In | ast.NotIn) else self._value)(each)
 
     def _comprehension(self, node: Any) -> None:
         before = set(self.local)
+        self.loops += 1
         for generator in node.generators:
             self._value(generator.iter)
             bound = set(_targets(generator.target))
@@ -253,6 +268,7 @@ class _Reader:
         for part in ("elt", "key", "value"):
             if hasattr(node, part):
                 self._value(getattr(node, part))
+        self.loops -= 1
         self.local = before
 
     # -- calls
@@ -264,6 +280,7 @@ class _Reader:
             self._method(node)
         else:
             self._is_known(function)
+            self.holds |= function in _COLLECTING
         for number, each in enumerate((*node.args, *(keyword.value for keyword in node.keywords))):
             if function is isinstance and number == 1:
                 self._types(each)
@@ -301,7 +318,9 @@ class _Reader:
             if function in self.known or function is self.function:
                 return
             self.known.add(function)
-            _Reader(function, definition_of(function), frozenset(), known=self.known).check()
+            called = _Reader(function, definition_of(function), frozenset(), known=self.known)
+            called.check()
+            self.holds |= called.holds
         elif not _is_listed(function):
             raise Unfit(f"{getattr(function, '__name__', 'a function')} is not known to do nothing else")
 
@@ -330,6 +349,10 @@ _PLAIN = (
     ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.IfExp, ast.JoinedStr, ast.FormattedValue, ast.Tuple, ast.List, ast.Set,
     ast.Dict, ast.Slice,
 )  # fmt: skip
+
+
+def _is_singleton(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and (node.value is None or type(node.value) is bool)
 
 
 def _found(function: types.FunctionType, name: str) -> Any:

@@ -165,3 +165,45 @@ def test_a_source_that_was_changed_is_declined(tmp_path):
     verdict = apply.accepts((frame(), space["price"]), {"axis": 1})
     assert not verdict
     assert "changed" in verdict.reason
+
+
+def same_object(one, two):
+    return one is two
+
+
+def in_a_loop(row):
+    seen = []
+    for _ in (1, 2):
+        if row["a"] in seen:
+            return True
+        seen.append(row["a"])
+    return False
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda r: r["a"] is r.a,
+        lambda r: r["a"] is not r["a"],
+        lambda r: same_object(r["a"], r.a),
+        lambda r: r["a"] in (r["a"], 1),
+        lambda r: len({r["a"], r.a}),
+        lambda r: len(set(map(abs, (r["a"], r.a)))),
+        lambda r: (r["a"],) == (r.a,),
+        in_a_loop,
+    ],
+)
+def test_values_that_are_read_twice_are_two_objects(function):
+    """Identity, which containers ask before equality: a gap equals only itself."""
+    numbers = frame().drop(columns="s").astype("float64")
+    numbers.loc[::7, "a"] = np.nan
+    expected = apply.original()(numbers, function, axis=1)
+    if apply.accepts((numbers, function), {"axis": 1}):
+        assert same(expected, apply.run(numbers, function, axis=1))
+
+
+def test_singletons_may_be_asked_for_and_containers_hold_numbers():
+    table = frame()
+    for function in (lambda r: r["a"] is None, lambda r: (r["b"] is not None) + max([r["b"], r["b"] * 2])):
+        assert apply.accepts((table, function), {"axis": 1})
+        assert same(apply.original()(table, function, axis=1), apply.run(table, function, axis=1))
