@@ -29,7 +29,7 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Everything short, and a slice of the long suites chosen by a seed that is printed (repeat with SEED=...).
+# Everything short, and a slice of what is slow or long chosen by a seed that is printed (repeat with SEED=...).
 # In two parts: what looks through all objects of a process is slow where every library has been loaded.
 # Which tests share a process differs from run to run: what fails there is shown, and decides if it fails alone as well.
 PARTS := "tests/unit tests/contract" "tests/property tests/backend tests/loopback tests/integration"

@@ -43,6 +43,8 @@ def main() -> int:
     if not found:
         print(f"other interpreters: none of {', '.join(VERSIONS)} found beside {sys.version.split()[0]}; not tested")
         return 0
+    if not options.full:
+        found = one_of(found, int(options.seed))
     outcomes = {version: _tested(version, python, options) for version, python in found.items()}
     for version, outcome in outcomes.items():
         print(f"python {version}: {outcome}")
@@ -68,6 +70,15 @@ def interpreters() -> dict[str, str]:
                 found[version] = python
                 break
     return found
+
+
+def one_of(found: dict[str, str], seed: int) -> dict[str, str]:
+    """One of the interpreters, by the seed; the others are named."""
+    chosen = sorted(found)[seed % len(found)]
+    others = [version for version in found if version != chosen]
+    if others:
+        print(f"other interpreters: {chosen} by the seed; {', '.join(others)} only in the full run")
+    return {chosen: found[chosen]}
 
 
 def _candidates(version: str) -> list[str]:

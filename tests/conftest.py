@@ -1,4 +1,4 @@
-"""The rotating seed: `make test` runs a slice of the suites marked `long`, `--full` runs all of them."""
+"""The rotating seed: `make test` runs slices of what is marked `long` or `slow`, `--full` runs all of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 
 from codedag.backends import registry
 
-SLICE = 0.06
+#: What part of the tests of a mark a run that is not `--full` takes.  slow: one takes four seconds or more.
+SLICES = {"long": 0.06, "slow": 0.3}
 #: Variables that whoever runs the tests may have set, and that change what programs do or say.
 SETTINGS = ("CODEDAG_DISABLE", "CODEDAG_COMPILER", "CODEDAG_THREADS", "CODEDAG_SYNCHRONOUS", "CODEDAG_CHECK")
 SETTINGS += ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
@@ -32,8 +33,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    whole = "whole" if config.getoption("--full") else f"a {SLICE:.0%} slice"
-    return f"seed {config.getoption('--seed')} (repeat with --seed), long suites: {whole}"
+    parts = ", ".join(f"{part:.0%} of the {mark} ones" for mark, part in SLICES.items())
+    taken = "all tests" if config.getoption("--full") else parts
+    return f"seed {config.getoption('--seed')} (repeat with --seed), {taken}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -42,8 +44,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     seed = config.getoption("--seed")
     keep, drop = [], []
     for item in items:
-        long = item.get_closest_marker("long") is not None
-        chosen = not long or random.Random(f"{seed}:{item.nodeid}").random() < SLICE
+        part = min((SLICES[mark] for mark in SLICES if item.get_closest_marker(mark) is not None), default=1.0)
+        chosen = random.Random(f"{seed}:{item.nodeid}").random() < part
         (keep if chosen else drop).append(item)
     if drop:
         config.hook.pytest_deselected(items=drop)

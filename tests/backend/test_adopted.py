@@ -42,6 +42,7 @@ def test_what_is_emitted_gives_the_same(substitution, monkeypatch):
     assert taken
 
 
+@pytest.mark.slow
 def test_some_are_emitted():
     made = []
     for substitution in all_substitutions():

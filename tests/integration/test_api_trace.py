@@ -746,6 +746,7 @@ def _run_with(tracer: EnhancedTracer, function: Callable[..., Any], data: Any, r
     tracer.dag_builder.add_trace(wrapped.run.recorded)
 
 
+@pytest.mark.slow
 def test_known_dataflow_is_found_in_code_that_was_loaded_without_us(truth):
     missed, wrong = [], []
     for name, (expected, tracer) in truth.items():
@@ -760,6 +761,7 @@ def test_known_dataflow_is_found_in_code_that_was_loaded_without_us(truth):
     assert (missed, wrong) == ([], [])
 
 
+@pytest.mark.slow
 def test_the_guides_graph_is_acyclic_for_many_programs(truth):
     together = EnhancedTracer()
     for _, tracer in truth.values():

@@ -99,6 +99,7 @@ def _results(folder: Path, name: str) -> dict:
     return json.loads(place.read_text())
 
 
+@pytest.mark.slow
 def test_the_guides_monitoring_runs(tmp_path):
     pytest.importorskip("torch")
     (tmp_path / "training.py").write_text(TRAINING)
@@ -120,6 +121,7 @@ def test_the_example_trains_as_it_is(tmp_path):
     assert "Epoch 1: Loss=" in _python("baseline.py", cwd=tmp_path / "here", **home).stdout
 
 
+@pytest.mark.slow
 def test_the_guides_whole_experiment_runs(tmp_path):
     """7.2: baseline, trace, optimise, migrate, train again, save."""
     pytest.importorskip("torch")

@@ -43,6 +43,7 @@ print(digest.hexdigest(), random.random())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("git") is None, reason="diffs are applied with git")
 def test_the_patched_program_gives_the_same_without_us(plain, codedag, tmp_path):
     (tmp_path / "main.py").write_text(PROGRAM)

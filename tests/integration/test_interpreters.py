@@ -88,3 +88,11 @@ def test_this_interpreter_is_not_tested_again(script):
 
 def test_it_has_a_help():
     assert subprocess.run([sys.executable, SCRIPT, "--help"], capture_output=True).returncode == 0
+
+
+def test_a_short_run_takes_one_by_the_seed_and_names_the_others(script, capsys):
+    found = {"3.12": "a", "3.13": "b"}
+    assert [script.one_of(found, seed) for seed in (4, 5)] == [{"3.12": "a"}, {"3.13": "b"}]
+    assert "3.12 by the seed; 3.13 only in the full run" in capsys.readouterr().out
+    assert script.one_of({"3.13": "b"}, 4) == {"3.13": "b"}
+    assert capsys.readouterr().out == ""

@@ -62,6 +62,7 @@ def test_a_suite_of_which_nothing_was_compared_says_so(tmp_path):
     assert "IDENTICAL" not in done.stdout
 
 
+@pytest.mark.slow
 def test_workers_of_xdist_are_counted_together(tmp_path):
     pytest.importorskip("xdist")
     (tmp_path / "plan.json").write_text(json.dumps({"context_device_map": {MEDIAN: "cpu"}}))

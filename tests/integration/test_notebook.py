@@ -16,6 +16,7 @@ import codedag
 CELL = "import math\ndef typed(x):\n    return math.sqrt(x) + 1\n"
 
 
+@pytest.mark.slow
 def test_functions_are_seen_though_a_notebook_compiles_each_statement_alone(monkeypatch):
     """Python compiles `math.sqrt` in another way where the import stands in the same source."""
     main = sys.modules["__main__"]

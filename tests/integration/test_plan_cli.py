@@ -231,6 +231,7 @@ def test_what_is_missing_on_the_command_line_is_said(tmp_path):
     assert (done.returncode, "no such file" in done.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_simulated_units_are_labelled(tmp_path):
     made = instance([0, 0], [], {"cpu": [1.0, 1.0], "gpu": [0.1, 0.1]}, None, gpu={"simulated": True})
     plan, done = planned(made, tmp_path, "--budget", 2.5)
@@ -382,6 +383,7 @@ def test_the_workflow_guide_runs_to_its_end(tmp_path):
     assert "results: 10" in _script(GUIDE + MIGRATION, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_guides_plan_a_loader(tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("cv2")

@@ -62,6 +62,7 @@ def names(folder: Path) -> set[str]:
     return {each["name"] for each in found if "left_out" not in each}
 
 
+@pytest.mark.slow
 def test_a_run_is_measured_and_measured_once(codedag, traced):
     done = codedag("profile", traced, "--budget", "300", "--cell", "0.1", "--pus", "cpu")
     assert done.returncode == 0, done.stderr

@@ -107,6 +107,7 @@ def test_the_page_simulates_plans_as_the_model_says(browser, tmp_path, seed):
 NO_TIME = (5174, 9043, 10570, 11993, 12105, 14360)
 
 
+@pytest.mark.slow
 def test_the_page_replays_the_plans_of_the_planner(browser, tmp_path, seed):
     """1,000 plans that `codedag plan` would write take in the page what their files say."""
     (tmp_path / "run").mkdir()
@@ -691,6 +692,7 @@ def test_figures_are_written_out(browser, two_units, call, words):
     assert browser.run(call) == words
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_operations_open(browser, tmp_path):
     report_runs.large(tmp_path / "run", 100_000)
     _open(browser, tmp_path / "run")

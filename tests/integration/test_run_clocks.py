@@ -54,6 +54,7 @@ loops.LEAST_SECONDS = 0.0
 """
 
 
+@pytest.mark.slow
 def test_nobody_but_the_program_asks_its_clocks(plain, codedag, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(REPLACED)

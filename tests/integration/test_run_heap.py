@@ -33,6 +33,7 @@ print("pages come and go", total)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only there the system tells")
 def test_freed_memory_is_kept(tmp_path, plain, codedag, monkeypatch):
     for name in [each for each in os.environ if each.startswith(("MALLOC_", "GLIBC_TUNABLES"))]:

@@ -51,6 +51,7 @@ def _peak(tmp_path, settings: dict[str, str], *args: str) -> tuple[str, int]:
     return "\n".join(said), int(last.split()[1])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peaks are counted in other units elsewhere")
 def test_what_is_kept_stays_within_the_budget(tmp_path, faster):
     (tmp_path / "s.py").write_text(PROGRAM)
@@ -63,6 +64,7 @@ def test_what_is_kept_stays_within_the_budget(tmp_path, faster):
     assert little < plain + 12 * MEGA + OURS
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peaks are counted in other units elsewhere")
 def test_what_memory_has_no_room_for_is_kept_on_disk(tmp_path, faster):
     (tmp_path / "s.py").write_text(PROGRAM)

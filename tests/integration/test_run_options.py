@@ -117,6 +117,7 @@ def test_bad_settings_are_named_before_anything_runs(codedag, tmp_path, text, ar
     assert words in got.stderr
 
 
+@pytest.mark.slow
 def test_observing_ends_when_it_has_cost_too_much(codedag, tmp_path):
     (tmp_path / "main.py").write_text(
         "import time\nimport numpy as np\na = np.ones(8)\nfor _ in range(3):\n    a = a + 1.0\n    time.sleep(1)\n"

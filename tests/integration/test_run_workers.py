@@ -123,6 +123,7 @@ def test_workers_prove_and_switch_for_themselves(both, tmp_path, args):
     assert not (tmp_path / "run" / "workers").exists()
 
 
+@pytest.mark.slow
 def test_workers_have_lanes_and_memory_of_their_own(both):
     _, _, run = both("--persistent")
     events, ops = run.events, {op.id: op for op in run.graph.ops}
@@ -136,6 +137,7 @@ def test_workers_have_lanes_and_memory_of_their_own(both):
     assert calls, "numbers of a worker's calls are those of the joined graph"
 
 
+@pytest.mark.slow
 def test_an_exception_in_a_worker_is_the_programs_own(both):
     expected, got, run = both("--workers", 1, "--raises-at", 151)  # two may answer in another order
     assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout) == (1, "")

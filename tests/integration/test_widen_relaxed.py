@@ -97,6 +97,7 @@ def test_after_a_loader_that_was_not_faster(plain, codedag, tmp_path):
         assert any("not faster here: 0.10x over 2" in each.reason for each in report.declined), report.declined
 
 
+@pytest.mark.slow
 def test_a_loader_that_is_tried_again_gives_the_same(plain, codedag, tmp_path):
     report = run(plain, codedag, tmp_path, LOADER.format(epochs=16), LATER)
     if (os.cpu_count() or 1) > 1:

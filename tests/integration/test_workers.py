@@ -97,6 +97,7 @@ def test_streams_that_end_at_different_times(tmp_path: Path) -> None:
     assert {("full", "mul"), ("mul", "from_numpy"), ("from_numpy", "__next__")} <= _pairs(found.graph)
 
 
+@pytest.mark.slow
 def test_an_exception_in_a_worker_reads_as_without_us(tmp_path: Path) -> None:
     args = ("--workers", "1", "--method", "fork", "--raises-at", "9")  # two may answer in another order
     _, out, said = _traced(tmp_path, *args, code=1)

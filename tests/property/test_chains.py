@@ -74,6 +74,7 @@ def check(seed: int) -> int:
     return fused.calls()
 
 
+@pytest.mark.slow
 def test_random_programs(seed: int) -> None:
     fused = sum(check(number) for number in range(seed * 1_000_003, seed * 1_000_003 + 150))
     assert fused > 300  # else the programs have drifted away from what is fused

@@ -82,6 +82,7 @@ def check(seed: int, flows: Any = FlowKernel) -> int:
     return fused.calls()
 
 
+@pytest.mark.slow
 def test_random_programs(seed: int) -> None:
     fused = sum(check(number) for number in range(seed * 1_000_003, seed * 1_000_003 + 150))
     assert fused > 300  # else the programs have drifted away from what is fused
@@ -113,6 +114,7 @@ def random_spec(rng: random.Random) -> FlowSpec:
     return FlowSpec(source, tuple(steps))
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_random_kernels(seed: int) -> None:
     rng, sure = random.Random(seed), 0

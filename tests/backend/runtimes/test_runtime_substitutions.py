@@ -39,6 +39,7 @@ def test_every_runtime_offers_something():
     assert {one.pu for one in OFFERED if one.equivalence is EXACT} == set(LIBRARIES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pu", LIBRARIES)
 def test_random_calls_of_some(pu, seed):
     load(pu)

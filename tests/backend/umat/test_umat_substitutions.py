@@ -56,6 +56,7 @@ def test_there_are_substitutions_of_both_classes():
     assert classes.count(LEVEL1) >= 5
 
 
+@pytest.mark.slow
 def test_random_calls(seed):
     """Of a few functions: the driver compiles each of them at its first use, for seconds.
 

@@ -47,6 +47,7 @@ def test_the_faces_load_no_framework_until_they_are_used():
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_type_checkers_know_the_forms(tmp_path):
     pytest.importorskip("mypy")
     (tmp_path / "uses.py").write_text(

@@ -35,6 +35,7 @@ def _same(one, two):
     return repr(one) == repr(two)
 
 
+@pytest.mark.slow
 @given(VALUES, VALUES)
 def test_digests_are_equal_exactly_for_equal_values(one, two):
     assert (digest(one) == digest(two)) == _same(one, two)

@@ -52,6 +52,7 @@ def test_every_variant_is_measured_in_turn(plugin, keep, numbers):
     assert measuring.measured >= 2
 
 
+@pytest.mark.slow
 def test_what_is_known_is_not_measured_again(plugin, keep, numbers):
     store = Store()
     sample = keep("numpy.sort", numbers)
