@@ -15,6 +15,7 @@ import inspect
 import logging
 import pkgutil
 import random
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
@@ -257,7 +258,7 @@ def substitutes(
 
 def find(source_name: str, pu: str = "") -> tuple[Substitution, ...]:
     """The substitutions for a function (on one PU, if named), by its public name or the private module it lives in."""
-    for name in (source_name, *_public(source_name)):
+    for name in (source_name, *_public(source_name), *_inherited(source_name)):
         _table.load(name, pu)
         found = tuple(made for made in _table.of(name) if pu in ("", made.pu))
         if found:
@@ -390,6 +391,20 @@ def _public(name: str) -> Iterator[str]:
     while modules:
         yield ".".join([*modules, last])
         modules.pop()
+
+
+def _inherited(name: str) -> Iterator[str]:
+    """The name by the class that defines a method, where it is called by one that inherits it.
+
+    PIL.ImageEnhance.Contrast.enhance is PIL.ImageEnhance._Enhance.enhance.
+    """
+    path, _, method = name.rpartition(".")
+    module, _, owner = path.rpartition(".")
+    kind = getattr(sys.modules.get(module), "__dict__", {}).get(owner)
+    if isinstance(kind, type):
+        definer = next((each for each in type.mro(kind) if method in vars(each)), kind)
+        if definer is not kind:
+            yield f"{definer.__module__}.{definer.__qualname__}.{method}"
 
 
 def _no_guard(call: Any) -> Verdict:

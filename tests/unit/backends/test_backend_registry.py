@@ -82,6 +82,20 @@ def test_find_by_public_and_by_private_name(table):
     assert find("nothing") == ()
 
 
+def test_a_method_is_found_by_the_class_that_is_shown_and_by_the_one_that_defines_it(table):
+    made = make("json.decoder.JSONDecoder.decode")
+    module = sys.modules["json.decoder"]
+    more = {"Derived": type("Derived", (module.JSONDecoder,), {}), "Other": type("Other", (module.JSONDecoder,), {})}
+    more["Other"].decode = lambda self, s: s
+    with pytest.MonkeyPatch.context() as patch:
+        for name, kind in more.items():
+            patch.setattr(module, name, kind, raising=False)
+        assert find("json.decoder.Derived.decode") == (made,)
+        assert find("json.decoder.Other.decode") == ()
+        assert find("json.decoder.Derived.encode") == ()
+        assert find("json.no_such_module.Derived.decode") == ()
+
+
 def test_a_module_that_registers_again_replaces(table):
     table._loaded = True
     first, second, other = make(), make(), make(into="third")
