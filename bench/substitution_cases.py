@@ -343,6 +343,14 @@ CASES: dict[str, tuple[Case, ...]] = {
     "PIL.ImageEnhance._Enhance.enhance": tuple(
         (f"{name} {factor}", enhanced(name, factor)) for name, factor in (("Brightness", 0.8), ("Contrast", 1.2))
     ),
+    "PIL.ImageEnhance.Contrast": (("RGB", picture("RGB")), ("L", picture("L"))),
+    "PIL.ImageEnhance.Color": (("RGB", picture("RGB")),),
+    "numpy.array": (
+        ("RGB image", picture("RGB")),
+        ("L image", picture("L")),
+        ("RGB image as float32", picture("RGB", "float32")),
+    ),
+    "numpy.asarray": (("RGB image", picture("RGB")), ("RGB image as float32", picture("RGB", "float32"))),
     "PIL.Image.Image.tobytes": (("RGB", picture("RGB")),),
     "PIL.Image.fromarray": (("RGB", colour()),),
     "PIL.ImageOps.fit": FITTING,

@@ -144,6 +144,41 @@ def test_library_calls_are_substituted_through_the_registry(plain, codedag, tmp_
     assert changed == {("cv2", "scipy.ndimage.median_filter"), ("cv2", "scipy.ndimage.maximum_filter")}
 
 
+PILLOW = """
+import hashlib, random, sys
+import numpy as np
+from PIL import Image, ImageEnhance as enhance
+
+def prepare(image, factor):
+    image = enhance.Contrast(image).enhance(factor)
+    return np.asarray(image, dtype=np.float32)
+
+def words(image):
+    class Contrast:
+        def __init__(self, image):
+            self.size = image.size
+    return Contrast(image).size
+
+random.seed(3)
+pictures = [Image.effect_mandelbrot((260, 240), (-2, -1.5, 1, 1.5), k + 9).convert("RGB") for k in range(4)]
+digest, seen = hashlib.sha256(), 0
+for turn in range(60):
+    for image in pictures:
+        digest.update(prepare(image, random.uniform(0.5, 1.5)).tobytes())
+        seen += sum(words(image))
+print(digest.hexdigest(), seen)
+"""
+
+
+def test_what_makes_an_object_and_what_numpy_makes_of_an_image_is_substituted(plain, codedag, tmp_path, faster):
+    (tmp_path / "photos.py").write_text(PILLOW)
+    expected = plain("photos.py")
+    got = codedag("run", "-o", "run", "photos.py", env=faster)
+    assert (got.returncode, got.stdout) == (0, expected.stdout)
+    changed = {m.chain[0] for m in load(tmp_path / "run").plan.moves if m.kind == "substitute"}
+    assert {"PIL.ImageEnhance.Contrast", "PIL.ImageEnhance._Enhance.enhance", "numpy.asarray"} <= changed, got.stderr
+
+
 def test_a_library_that_the_program_does_not_use_is_not_loaded_for_it(plain, codedag, tmp_path):
     (tmp_path / "xray.py").write_text(NDIMAGE.replace("import cv2\n", "") + "import sys\nprint('cv2' in sys.modules)\n")
     expected = plain("xray.py")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from codedag.backends.elementwise import MAP, PACK, TORCH, Role, role_of
-from codedag.backends.registry import EXACT, Equivalence, Substitution, find
+from codedag.backends.registry import EXACT, Equivalence, Substitution, find, known_sources
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import CALL, RECORD
 from codedag.migrate.chain import SMALLEST
@@ -204,6 +204,29 @@ def calls(
             for substitution in [*looser, *allowed, *known][:1]:
                 found.append(FoundCall(site, substitution))
     return found
+
+
+def made(file: InstrumentedFile, owner: str, templates: list[Template]) -> list[FoundCall]:
+    """The calls of one function, by what is written there, that may make an object of a class with a substitute.
+
+    An object that is no data is no operation, so none was seen; whoever uses this compares the classes themselves.
+    """
+    classes = {source.rpartition(".")[2]: source for source in known_sources() if _is_class(source)}
+    seen = names_by_site(templates)
+    if not classes or not any(each.kind == CALL and each.owner == owner for each in file.infos):
+        return []
+    from codedag.migrate.residence import called_at
+
+    calls = sorted(called_at(file).items())
+    mine = [(site, name) for site, name in calls if file.infos[site].owner == owner and site not in seen]
+    found = [(site, one) for site, name in mine if name in classes for one in find(classes[name], "cpu")[:1]]
+    return [FoundCall(site, one) for site, one in found if one.equivalence is EXACT]
+
+
+def _is_class(source: str) -> bool:
+    """Whether a name is that of a class of a module that is loaded."""
+    module, _, last = source.rpartition(".")
+    return isinstance(getattr(sys.modules.get(module), "__dict__", {}).get(last), type)
 
 
 SLOW_NS = 300_000  # of one call, from which on looking for what it gave before is worth it

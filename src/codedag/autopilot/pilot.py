@@ -414,7 +414,7 @@ class Pilot:
             taken |= {link.site.info.index for link in found.links} | set(found.between)
         prefixes = find.prefixes(file, owner, seen, taken)
         kept = {link.site.info.index for prefix in prefixes for link in prefix.links}
-        for call in find.calls(file, owner, seen, self.allow):
+        for call in (*find.calls(file, owner, seen, self.allow), *find.made(file, owner, every)):
             if call.site not in taken and self.go_on():
                 self.when_proven.apply(file, owner, call, now=call.site in kept)
         if not self.go_on():

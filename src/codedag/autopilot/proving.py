@@ -27,6 +27,8 @@ ENDED = "the program ended before it was proven"
 LITTLE = "its calls took too little time to have it proven"
 #: Seconds that calls must have taken before the other process is started for them: it takes longer, on another core.
 WORTH = 0.3
+#: And for what waits while that process runs: its libraries are loaded, and most proofs take it a tenth of a second.
+MORE = 0.03
 LOADING, LOOK = 30.0, 0.02  # seconds for which a library that is being imported is waited for, and between two looks
 
 
@@ -91,7 +93,8 @@ class Proving:
 
     def waits(self) -> bool:
         """Whether something is to be done once a proof has ended, or there is one that is worth its time."""
-        return not self._ended and (self._asked or any(taken() >= WORTH for _, _, taken in self._waiting))
+        least = WORTH if self._prover is None or not self._prover.is_running() else MORE
+        return not self._ended and (self._asked or any(taken() >= least for _, _, taken in self._waiting))
 
     def look(self) -> None:
         """Asks for the next proof, that of the longest calls, or does what waited for the one that has ended."""
@@ -150,9 +153,14 @@ class WhenProven:
             pilot.apply_call(file, owner, call)  # which says why not
 
     def _share(self, file: InstrumentedFile, owner: str, site: int) -> float:
-        """The share of the time for which a function was observed that one of its calls took."""
-        watch, every = self.pilot.watches[file.path, owner], list(self.pilot.recorder.templates)
-        spent = sum(t.total_ns for t in every if t.site.info.file == file.path and t.site.info.index == site) / 1e9
+        """The share of the time for which a function was observed that one of its calls took.
+
+        For a call that is no operation, since it makes no data, the other calls of its line stand.
+        """
+        watch, line = self.pilot.watches[file.path, owner], file.infos[site].line
+        every = [t for t in list(self.pilot.recorder.templates) if t.site.info.file == file.path]
+        own = [t for t in every if t.site.info.index == site] or [t for t in every if t.site.info.line == line]
+        spent = sum(t.total_ns for t in own) / 1e9
         return spent / max((watch.ended or time.perf_counter()) - watch.started, spent, 1e-9)
 
     def _taken(self, function: Function, share: float) -> float:

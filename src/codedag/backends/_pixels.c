@@ -102,6 +102,7 @@ static PyMethodDef methods[] = {
     {"resample", pixels_resample, METH_VARARGS, "Resamples an image with a table per axis."},
     {"turn", pixels_turn, METH_VARARGS, "Mirrors, rotates or transposes an image."},
     {"convert", pixels_convert, METH_VARARGS, "Brings pixels from one layout or mode into another."},
+    {"luma_total", pixels_luma_total, METH_VARARGS, "The sum of the luma of all pixels."},
     {"affine", pixels_affine, METH_VARARGS, "Looks up an image at affine places, linear between pixels."},
     {"correlate", pixels_correlate, METH_VARARGS, "Weighted sums along one axis of an array."},
     {"grid", pixels_grid, METH_VARARGS, "Looks up an image on a grid of rows and columns between its pixels."},

@@ -53,6 +53,10 @@ class Prover:
         said = self._said.get(substitution.name)
         return said if said is not None else known_here(substitution)
 
+    def is_running(self) -> bool:
+        """Whether the other process is there, with what it has loaded."""
+        return self._process is not None and self._process.poll() is None
+
     def begin(self, substitution: Substitution) -> bool:
         """Asks without waiting for the answer; False if nobody can be asked so."""
         if self._ended or self._open is not None or not _is_ours(substitution) or not self._ask(substitution):

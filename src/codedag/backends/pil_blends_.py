@@ -7,13 +7,14 @@ import sys
 from typing import Any
 
 from codedag.backends import _pixels, pil_calls
-from codedag.backends.pil_ import _TURNED, PILLOW, _fresh, _picture, _pixels_of
+from codedag.backends.pil_ import _TURNED, PILLOW, _fresh, _picture, _pixels_of, convert
 from codedag.backends.reasons import answer, is_number
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.ir.verdict import Verdict
 
 # Below that many pixels of four bytes, or of one, a blend gained less than 1.1 times in bench/substitutions.py.
 LEAST = {4: 32_768, 1: 131_072}
+LEAST_ENHANCED = {"Contrast": 4096, "Color": 16_384}  # pixels, likewise
 LARGEST = 1000.0  # of a share; an enhancement of that much has only black and white left
 _ENHANCERS = ("Brightness", "Contrast", "Color", "Sharpness")
 
@@ -76,3 +77,59 @@ def _(call: Any) -> Verdict:
 @enhance.calls
 def _(rng: random.Random) -> Call:
     return pil_calls.enhance(rng)
+
+
+@substitutes("PIL.ImageEnhance.Contrast", into="codedag", gives=EXACT, needs=PILLOW, source_needs=PILLOW)
+def contrast(image: Any) -> Any:
+    """What changes the contrast of an image: its mean luma, summed at once, all over."""
+    image.load()
+    count = image.width * image.height
+    total = _pixels.luma_total(_pixels_of(image), count, _TURNED[image.mode][0])
+    mean = int(total / count + 0.5)
+    grey = mean if image.mode == "L" else (mean,) * 3
+    return _enhancer("Contrast", image=image, degenerate=sys.modules["PIL.Image"].new(image.mode, image.size, grey))
+
+
+@substitutes("PIL.ImageEnhance.Color", into="codedag", gives=EXACT, needs=PILLOW, source_needs=PILLOW)
+def color(image: Any) -> Any:
+    """What changes how colourful an image is: its luma in three channels."""
+    grey = convert.run(convert.run(image, "L"), "RGB")
+    return _enhancer("Color", image=image, intermediate_mode="L", degenerate=grey)
+
+
+def _enhancer(name: str, **parts: Any) -> Any:
+    made = object.__new__(getattr(sys.modules["PIL.ImageEnhance"], name))
+    vars(made).update(parts)
+    return made
+
+
+def _enhanced(name: str, image: Any, modes: tuple[str, ...]) -> Verdict:
+    """Whether an enhancer is Pillow's own, and of an image that it can be made of at once."""
+    kind = getattr(sys.modules.get("PIL.ImageEnhance"), name, None)
+    made = vars(kind).get("__init__") if isinstance(kind, type) else None
+    if getattr(made, "__module__", "") != "PIL.ImageEnhance" or "__new__" in vars(kind):
+        return answer("another enhancer")
+    reason = _picture(image, modes, LEAST_ENHANCED[name])
+    return answer(reason or ("a transparent colour" if "transparency" in image.info else ""))
+
+
+@contrast.guard
+def _(call: Any) -> Verdict:
+    """RGB and L of 4096 to 2**22 pixels, no transparent colour."""
+    return _enhanced("Contrast", call.image, ("RGB", "L"))
+
+
+@color.guard
+def _(call: Any) -> Verdict:
+    """RGB of 16384 to 2**22 pixels, no transparent colour."""
+    return _enhanced("Color", call.image, ("RGB",))
+
+
+@contrast.calls
+def _(rng: random.Random) -> Call:
+    return pil_calls.enhancer_of(rng, ("RGB", "RGB", "L"))
+
+
+@color.calls
+def _(rng: random.Random) -> Call:
+    return pil_calls.enhancer_of(rng, ("RGB",))

@@ -216,6 +216,27 @@ def _enhancer(name: str, number: int) -> Any:
     return getattr(ImageEnhance, name)(picture)
 
 
+def enhancer_of(rng: random.Random, usual: tuple[str, ...]) -> Call:
+    """A call of a class of ImageEnhance, which must be loaded for it."""
+    import PIL.ImageEnhance  # noqa: F401
+
+    return spread(rng, ("image",), {"image": image(rng, usual, _LARGE)})
+
+
+def array_of(rng: random.Random, more: tuple[str, ...], usual: tuple[str, ...] = _USUAL) -> Call:
+    """A call of numpy.array or numpy.asarray with an image."""
+    picture = image(rng, usual, _LARGE)
+    options: dict[str, Any] = {}
+    maybe(rng, options, 0.1, rng.choice(more), ("K", "C", None, True, False, 0, 3))
+    if rng.random() < 0.5:
+        usual_types = (None, np.uint8, np.float32, "float32", float, np.dtype("float64"), np.int64, np.int16, "uint8")
+        kind = weighted(
+            rng, usual_types, (np.int8, "nonsense", "f4", np.floating, np.dtype(">f4"), bool, object, np.complex64)
+        )
+        return Call((picture, kind), options) if rng.random() < 0.5 else Call((picture,), {"dtype": kind, **options})
+    return Call((picture,), options)
+
+
 def enhance(rng: random.Random) -> Call:
     """A call of enhance."""
     names = ("Brightness", "Contrast", "Color", "Sharpness")

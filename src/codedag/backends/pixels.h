@@ -29,6 +29,7 @@ PyObject *pixels_weights(PyObject *module, PyObject *args);
 PyObject *pixels_resample(PyObject *module, PyObject *args);
 PyObject *pixels_turn(PyObject *module, PyObject *args);
 PyObject *pixels_convert(PyObject *module, PyObject *args);
+PyObject *pixels_luma_total(PyObject *module, PyObject *args);
 PyObject *pixels_affine(PyObject *module, PyObject *args);
 PyObject *pixels_correlate(PyObject *module, PyObject *args);
 PyObject *pixels_grid(PyObject *module, PyObject *args);

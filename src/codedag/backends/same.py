@@ -146,6 +146,11 @@ def _same_picture(left: Any, right: Any, where: str) -> Verdict:
     return verdict
 
 
+def _same_parts(left: Any, right: Any, where: str) -> Verdict:
+    """Objects that are what they hold."""
+    return _same_mapping(vars(left), vars(right), where)
+
+
 def _same_series(left: Any, right: Any, where: str) -> Verdict:
     """Series and frames by dtype, names, index and each value; an index by its values."""
     for fact in ("dtype", "name", "names", "attrs"):
@@ -194,6 +199,7 @@ _LIBRARIES = (
     ("numpy", "generic", _same_scalar),
     ("torch", "Tensor", _same_tensor),
     ("PIL.Image", "Image", _same_picture),
+    ("PIL.ImageEnhance", "_Enhance", _same_parts),
     ("pandas", "Series", _same_series),
     ("pandas", "DataFrame", _same_series),
     ("pandas", "Index", _same_series),

@@ -30,12 +30,17 @@ class Prover:
 
     def __init__(self):
         self.verdicts, self.asked, self.answers, self.rested = {}, [], set(), 0
+        self.running = False
 
     def known(self, substitution):
         return self.verdicts.get(substitution.name)
 
+    def is_running(self):
+        return self.running
+
     def begin(self, substitution):
         self.asked.append(substitution.name)
+        self.running = True
         return True
 
     def has_answered(self):
@@ -63,6 +68,21 @@ def proving():
     made = Proving(False, contextlib.nullcontext, lambda: True)
     made._prover = Prover()
     return made
+
+
+def test_short_calls_are_proven_beside_longer_ones_for_which_the_process_runs(proving):
+    short, shorter = Substitution("short"), Substitution("shorter")
+    proving.soon(short, lambda: None, lambda: 0.1)
+    proving.soon(shorter, lambda: None, lambda: 0.01)
+    assert not proving.waits()  # no process is started for so little
+    proving.soon(Substitution("long"), lambda: None, lambda: 0.5)
+    for name in ("long", "short"):
+        assert proving.waits()
+        proving.look()
+        assert proving._prover.asked[-1] == name
+        proving._prover.answer(Substitution(name), Yes)
+        proving.look()
+    assert not proving.waits()
 
 
 def test_what_waits_is_done_in_order_once_the_answers_are_there(proving):

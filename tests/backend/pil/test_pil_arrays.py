@@ -1,0 +1,72 @@
+"""What numpy makes of an image, and what changes its contrast: memory, classes and images that are not plain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("PIL")
+
+from PIL import Image, ImageEnhance
+
+from codedag.backends.pil_arrays_ import array, asarray
+from codedag.backends.pil_blends_ import color, contrast
+from codedag.backends.same import same
+
+
+@pytest.fixture
+def image():
+    return Image.fromarray(np.random.default_rng(3).integers(0, 256, (120, 131, 3), dtype=np.uint8))
+
+
+def test_bytes_are_shown_and_cannot_be_written(image):
+    ours, theirs = asarray.run(image), np.asarray(image)
+    assert same(theirs, ours)
+    assert type(ours.base) is type(theirs.base) is bytes
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "CMYK", "YCbCr", "HSV"])
+@pytest.mark.parametrize("dtype", [None, "uint8", np.float32, np.dtype("int64"), float])
+def test_an_array_is_a_copy_of_its_own(image, mode, dtype):
+    picture = image.convert(mode)
+    assert array.accepts((picture, dtype), {})
+    ours, theirs = array.run(picture, dtype), np.array(picture, dtype)
+    assert same(theirs, ours)
+    assert ours.base is theirs.base is None
+    ours[...] = 0
+    assert same(theirs, np.array(picture, dtype))  # the image is as it was
+
+
+@pytest.mark.parametrize("dtype", ["f4", np.int8, ">f4", np.floating, bool, object, "no type"])
+def test_other_types_are_numpys_own(image, dtype):
+    assert not array.accepts((image, dtype), {})
+    assert not asarray.accepts((image, dtype), {})
+
+
+def test_what_is_no_image_is_numpys_own(image):
+    class Own(Image.Image):
+        @property
+        def __array_interface__(self):
+            return {}
+
+    own = Own()
+    own._size, own._mode, own.im = image.size, image.mode, image.im
+    for value in ([1, 2], np.zeros(9), None, own, image.resize((20, 20))):
+        assert not array.accepts((value,), {})
+
+
+def test_an_enhancer_is_what_it_holds(image):
+    for kind, made in ((ImageEnhance.Contrast, contrast), (ImageEnhance.Color, color)):
+        large = image.resize((200, 190))
+        ours, theirs = made.run(large), kind(large)
+        assert same(theirs, ours)
+        assert list(vars(ours)) == list(vars(theirs))
+        assert ours.image is large
+        ours.degenerate.putpixel((3, 3), (1, 2, 3))
+        assert not same(theirs, ours)
+
+
+def test_a_class_that_was_changed_is_the_programs_own(image, monkeypatch):
+    assert contrast.accepts((image,), {})
+    monkeypatch.setattr(ImageEnhance.Contrast, "__init__", lambda self, image: None)
+    assert not contrast.accepts((image,), {})
