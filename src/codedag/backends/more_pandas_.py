@@ -113,7 +113,7 @@ def _results(frame: Any, func: Any) -> list[Any]:
 def _check_columns(frame: Any, made: RowFunction) -> None:
     """Nothing, or Unfit if it is not known what a row would give for a column."""
     row = frame.iloc[0].dtype
-    if not isinstance(row, np.dtype) or row != frame.iloc[:0].values.dtype or row.kind not in "biufO":
+    if not isinstance(row, np.dtype) or row != frame.iloc[:0].values.dtype or row.kind not in "biufO" or row.char == "g":
         raise Unfit("rows of an unusual kind")
     if not made.columns:
         raise Unfit("it reads no column")
@@ -122,7 +122,7 @@ def _check_columns(frame: Any, made: RowFunction) -> None:
     for name in made.columns:
         dtype = frame[name].dtype
         if not isinstance(dtype, sys.modules["pandas"].StringDtype):
-            if not isinstance(dtype, np.dtype) or dtype.kind not in "biufO" or dtype.char == "e":
+            if not isinstance(dtype, np.dtype) or dtype.kind not in "biufO" or dtype.char in "eg":
                 raise Unfit(f"a column of {dtype}")
             if dtype.kind == "O" and not set(map(type, frame[name].to_numpy())) <= ATOMS:
                 raise Unfit("a column of objects")

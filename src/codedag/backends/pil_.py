@@ -57,12 +57,31 @@ def _picture(value: Any, modes: Any, least: int = LEAST) -> str:
     pillow = sys.modules.get("PIL.Image")
     if pillow is None or not isinstance(value, pillow.Image):
         return f"a {type(value).__name__}, not an image"
+    if type(value) is not pillow.Image and (reason := _unread(value)):
+        return reason
     if value.mode not in modes:
         return f"mode {value.mode}"
     width, height = value.size
     if not 0 < max(width, height) <= LONGEST or not least <= width * height <= MOST:
         return "an image that is too small to gain or too large for one piece of memory"
     return ""
+
+
+def _unread(value: Any) -> str:
+    """The reason why an image of another class may not have all its pixels yet.
+
+    A file is read by Pillow's own function: if that fails half-way, whoever asks next takes the rest for read.
+    """
+    base = getattr(sys.modules.get("PIL.ImageFile"), "ImageFile", None)
+    kind = type(value)
+    if (
+        base is None
+        or not issubclass(kind, base)
+        or not kind.__module__.startswith("PIL.")
+        or kind.load is not base.load
+    ):
+        return f"an image of class {kind.__name__}"
+    return "" if value.__dict__.get("_im") is not None and not value.tile else "an image that is not read yet"
 
 
 def _movable(value: Any, modes: Any = ()) -> str:

@@ -87,42 +87,43 @@ def contrast(image: Any) -> Any:
     total = _pixels.luma_total(_pixels_of(image), count, _TURNED[image.mode][0])
     mean = int(total / count + 0.5)
     grey = mean if image.mode == "L" else (mean,) * 3
-    return _enhancer("Contrast", image=image, degenerate=sys.modules["PIL.Image"].new(image.mode, image.size, grey))
+    return _enhancer(
+        contrast.original(), image=image, degenerate=sys.modules["PIL.Image"].new(image.mode, image.size, grey)
+    )
 
 
 @substitutes("PIL.ImageEnhance.Color", into="codedag", gives=EXACT, needs=PILLOW, source_needs=PILLOW)
 def color(image: Any) -> Any:
     """What changes how colourful an image is: its luma in three channels."""
     grey = convert.run(convert.run(image, "L"), "RGB")
-    return _enhancer("Color", image=image, intermediate_mode="L", degenerate=grey)
+    return _enhancer(color.original(), image=image, intermediate_mode="L", degenerate=grey)
 
 
-def _enhancer(name: str, **parts: Any) -> Any:
-    made = object.__new__(getattr(sys.modules["PIL.ImageEnhance"], name))
+def _enhancer(kind: Any, **parts: Any) -> Any:
+    made = object.__new__(kind)
     vars(made).update(parts)
     return made
 
 
-def _enhanced(name: str, image: Any, modes: tuple[str, ...]) -> Verdict:
+def _enhanced(kind: Any, image: Any, modes: tuple[str, ...]) -> Verdict:
     """Whether an enhancer is Pillow's own, and of an image that it can be made of at once."""
-    kind = getattr(sys.modules.get("PIL.ImageEnhance"), name, None)
-    made = vars(kind).get("__init__") if isinstance(kind, type) else None
+    made = vars(kind).get("__init__")
     if getattr(made, "__module__", "") != "PIL.ImageEnhance" or "__new__" in vars(kind):
         return answer("another enhancer")
-    reason = _picture(image, modes, LEAST_ENHANCED[name])
+    reason = _picture(image, modes, LEAST_ENHANCED[kind.__name__])
     return answer(reason or ("a transparent colour" if "transparency" in image.info else ""))
 
 
 @contrast.guard
 def _(call: Any) -> Verdict:
     """RGB and L of 4096 to 2**22 pixels, no transparent colour."""
-    return _enhanced("Contrast", call.image, ("RGB", "L"))
+    return _enhanced(contrast.original(), call.image, ("RGB", "L"))
 
 
 @color.guard
 def _(call: Any) -> Verdict:
     """RGB of 16384 to 2**22 pixels, no transparent colour."""
-    return _enhanced("Color", call.image, ("RGB",))
+    return _enhanced(color.original(), call.image, ("RGB",))
 
 
 @contrast.calls

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from codedag.backends.row_source import Definition, Unfit, definition_of
+from codedag.instrument.warned import unheard
 
 ATOMS: frozenset[type] = frozenset({int, float, bool, complex, str, bytes, type(None)})
 _BUILTINS = (
@@ -43,6 +44,9 @@ _METHODS = frozenset(
     for name in dir(kind)
     if not name.startswith("_")
 )
+_HOLDING = frozenset(
+    name for kind in (list, dict, set) for name in dir(kind)
+)  # methods by which containers take a value
 _LOOKS = frozenset({"get", "keys", "values", "items", "index", "count"})  # methods that leave a container alone
 _EXCEPTIONS = tuple(each for each in vars(builtins).values() if isinstance(each, type) and issubclass(each, Exception))
 _COLLECTING = (dict, frozenset, list, set, tuple, sorted, map, zip, enumerate)
@@ -168,6 +172,7 @@ class _Reader:
             for each in node.elts:
                 self._target(each)
         elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in self.local:
+            self.holds = True
             self._value(node.slice)
         elif node is not None and not (isinstance(node, ast.Name) and node.id in self.local):
             raise Unfit("it changes something that is not its own")
@@ -185,6 +190,8 @@ class _Reader:
         if self._is_read(node) or isinstance(node, ast.Constant):
             return
         if isinstance(node, ast.Name):
+            if node.id.startswith("__"):
+                raise Unfit("a private name, which means another in a class")
             if node.id not in self.local and not _is_plain(self._resolved(node)):
                 raise Unfit(f"{node.id} is not a plain value")
         elif isinstance(node, ast.Call):
@@ -231,7 +238,7 @@ class _Reader:
             raise Unfit("a private attribute")
         base = self._resolved(node.value) if isinstance(node.value, ast.Name) else None
         if isinstance(base, types.ModuleType):
-            if not _is_plain(base.__dict__.get(node.attr)):
+            if node.attr not in base.__dict__ or not _is_plain(base.__dict__[node.attr]):
                 raise Unfit(f"{node.attr} is not a plain value")
             return
         if node.attr not in _METHODS and node.attr not in ("real", "imag"):
@@ -304,6 +311,7 @@ class _Reader:
         func = node.func
         if not isinstance(func, ast.Attribute) or func.attr not in _METHODS or self._is_read(func):
             raise Unfit("a call that is not looked into")
+        self.holds |= func.attr in _HOLDING
         if isinstance(func.value, ast.Name) and func.value.id not in self.local:
             held = self._resolved(func.value)
             if type(held) is re.Pattern and func.attr in _RE.split():
@@ -401,7 +409,13 @@ def _is_listed(function: Any) -> bool:
         (sys.modules.get("numpy"), _NUMPY.split()),
         (sys.modules.get("pandas"), _PANDAS.split()),
     ]
-    return any(function is getattr(home, name, None) for home, names in homes if home for name in names)
+    own = getattr(function, "__module__", "") if type(function) is types.FunctionType else ""  # else it is written in C
+    return any(
+        function is getattr(home, name, None) and own.partition(".")[0] in ("", home.__name__)
+        for home, names in homes
+        if home
+        for name in names
+    )
 
 
 def _bound(body: Iterable[ast.stmt]) -> Iterator[str]:
@@ -447,6 +461,7 @@ def _compiled(function: types.FunctionType, node: Definition, reader: _Reader) -
     first = (made.args.posonlyargs or made.args.args)[0]
     made.args.posonlyargs = [ast.copy_location(ast.arg(name), first) for name in names.values()]
     made.args.args = [*node.args.posonlyargs, *node.args.args][1:]
+    made.args.defaults = []  # the function's own are used, as they are: to compile them could find a function in there
     code = _inner_code(function, made)
     free = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
     closure = tuple(free[name] for name in code.co_freevars)
@@ -458,7 +473,8 @@ def _inner_code(function: types.FunctionType, made: Any) -> types.CodeType:
     cells = ", ".join(function.__code__.co_freevars)
     module = ast.parse(f"def around():\n    {cells + ' = ' + cells if cells else 'pass'}\n")
     module.body[0].body.append(made if isinstance(made, ast.stmt) else ast.copy_location(ast.Expr(made), made))  # type: ignore[attr-defined]
-    around = compile(ast.fix_missing_locations(module), function.__code__.co_filename, "exec", dont_inherit=True)
+    with unheard():
+        around = compile(ast.fix_missing_locations(module), function.__code__.co_filename, "exec", dont_inherit=True)
     for code in _code_constants(around):
         for inner in _code_constants(code):
             if inner.co_name == function.__code__.co_name:

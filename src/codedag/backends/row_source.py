@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from codedag.instrument.places import is_installed
+from codedag.instrument.warned import unheard
 
 Definition = ast.FunctionDef | ast.Lambda
 LARGEST = 1 << 20  # bytes of source
@@ -48,7 +49,7 @@ def _covers(node: Definition, code: types.CodeType) -> bool:
     """Whether all instructions of a code stand in a definition."""
     first, last = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
     places = [place for place in code.co_positions() if None not in place and place[2] != place[3]]
-    return all(first <= (line, at) and (to_line, to) <= last for line, to_line, at, to in places)
+    return bool(places) and all(first <= (line, at) and (to_line, to) <= last for line, to_line, at, to in places)
 
 
 @functools.lru_cache(maxsize=256)
@@ -70,13 +71,15 @@ def _definitions(path: str, changed: int, size: int) -> tuple[set[Any], dict[Pla
     """The code objects of a file as Python compiles it, and its definitions by first line and name."""
     source = Path(path).read_bytes()
     found: dict[Place, list[Definition]] = {}
-    for node in ast.walk(ast.parse(source, path)):
+    with unheard():
+        tree, code = ast.parse(source, path), compile(source, path, "exec", dont_inherit=True)
+    for node in ast.walk(tree):
         if isinstance(node, ast.Lambda):
             found.setdefault((node.lineno, "<lambda>"), []).append(node)
         elif isinstance(node, ast.FunctionDef):
             first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
             found.setdefault((first, node.name), []).append(node)
-    return _codes(compile(source, path, "exec", dont_inherit=True)), found
+    return _codes(code), found
 
 
 def _codes(code: types.CodeType) -> set[Any]:

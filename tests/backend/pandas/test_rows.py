@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import random
+import subprocess
+import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -171,6 +175,26 @@ def same_object(one, two):
     return one is two
 
 
+WORDS = [1.0, 2.0]
+
+
+def seen_before(row):
+    seen = WORDS[:]
+    seen.append(row["a"])
+    return row["a"] in seen
+
+
+def written_into(row):
+    values = WORDS[:]
+    values[0] = row["a"]
+    return values.count(row["a"])
+
+
+def appended(values, one, other):
+    values.append(one)
+    return other in values
+
+
 def in_a_loop(row):
     seen = []
     for _ in (1, 2):
@@ -191,6 +215,9 @@ def in_a_loop(row):
         lambda r: len(set(map(abs, (r["a"], r.a)))),
         lambda r: (r["a"],) == (r.a,),
         in_a_loop,
+        seen_before,
+        written_into,
+        lambda r: appended(str(r["b"]).split("x")[:0], r["a"], r.a),
     ],
 )
 def test_values_that_are_read_twice_are_two_objects(function):
@@ -207,3 +234,63 @@ def test_singletons_may_be_asked_for_and_containers_hold_numbers():
     for function in (lambda r: r["a"] is None, lambda r: (r["b"] is not None) + max([r["b"], r["b"] * 2])):
         assert apply.accepts((table, function), {"axis": 1})
         assert same(apply.original()(table, function, axis=1), apply.run(table, function, axis=1))
+
+
+class Priced:
+    __rate = 3.0
+    function = staticmethod(lambda r: r["a"] * __rate)
+
+
+_Priced__rate, __rate = 2.0, 5.0  # the first is what the name means inside of the class
+
+
+def test_a_default_with_a_function_of_its_own_and_a_private_name():
+    table = frame()
+    for function in (lambda r, k=sorted(WORDS, key=lambda w: -w)[0]: r["a"] * k, Priced.function):
+        expected = apply.original()(table, function, axis=1)
+        if apply.accepts((table, function), {"axis": 1}):
+            assert same(expected, apply.run(table, function, axis=1))
+
+
+def test_a_name_that_a_module_makes_up_is_not_plain(tmp_path, monkeypatch):
+    (tmp_path / "conf_of_rows.py").write_text("def __getattr__(name):\n    return 1.5\n")
+    (tmp_path / "uses_conf_of_rows.py").write_text(
+        "import conf_of_rows as conf\nimport numpy as np\n\n\ndef made_up(r):\n    return r['a'] * conf.tick\n\n\n"
+        "def patched(r):\n    return np.sqrt(r['a'])\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("uses_conf_of_rows")
+    assert not apply.accepts((frame(), module.made_up), {"axis": 1})
+    assert apply.accepts((frame(), module.patched), {"axis": 1})
+    monkeypatch.setattr(np, "sqrt", lambda x: SEEN.append(x))
+    assert not apply.accepts((frame(), module.patched), {"axis": 1})
+
+
+def test_looking_into_a_file_warns_nobody(tmp_path, monkeypatch):
+    (tmp_path / "warning_of_rows.py").write_text(
+        "def f(r):\n    return r['a'] + 1\n\n\ndef g(x):\n    return x is 5 or '\\d'\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = importlib.import_module("warning_of_rows")
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        assert apply.accepts((frame(), module.f), {"axis": 1})
+    assert heard == []
+
+
+def test_lambdas_on_one_line_without_columns(tmp_path):
+    (tmp_path / "lambdas.py").write_text(
+        "import numpy as np, pandas\nfrom codedag.backends.more_pandas_ import apply\n"
+        "from codedag.backends.same import same\n"
+        "t = pandas.DataFrame({'a': np.arange(300.0), 'b': np.arange(300.0) * 7})\n"
+        "one, two = lambda r: r['a'] + 1, lambda r: r['b'] * 2\n"
+        "for f in (one, two):\n"
+        "    taken = apply.accepts((t, f), {'axis': 1})\n"
+        "    assert not taken or same(apply.original()(t, f, axis=1), apply.run(t, f, axis=1)), f\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-X", "no_debug_ranges", "lambdas.py"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

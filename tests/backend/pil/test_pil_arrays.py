@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import io
+
 import numpy as np
 import pytest
 
@@ -9,8 +12,10 @@ pytest.importorskip("PIL")
 
 from PIL import Image, ImageEnhance
 
+from codedag.backends.pil_ import convert, resize
 from codedag.backends.pil_arrays_ import array, asarray
 from codedag.backends.pil_blends_ import color, contrast
+from codedag.backends.registry import attempt
 from codedag.backends.same import same
 
 
@@ -70,3 +75,52 @@ def test_a_class_that_was_changed_is_the_programs_own(image, monkeypatch):
     assert contrast.accepts((image,), {})
     monkeypatch.setattr(ImageEnhance.Contrast, "__init__", lambda self, image: None)
     assert not contrast.accepts((image,), {})
+
+
+CALLS = ((array, ()), (asarray, ()), (contrast, ()), (color, ()), (resize, ((90, 80), 2)), (convert, ("L",)))
+
+
+@pytest.mark.parametrize(("made", "more"), CALLS)
+def test_a_file_is_read_by_pillow(image, made, more):
+    """What was read in part before it failed would be taken for whole by whoever asks again."""
+    file = io.BytesIO()
+    image.resize((300, 300)).save(file, "PNG")
+    damaged = bytearray(file.getvalue())
+    damaged[2000] ^= 255
+    opened = Image.open(io.BytesIO(damaged))
+    if made.accepts((opened, *more), {}):
+        attempt(made.run, opened, *more)
+    assert isinstance(attempt(made.original(), opened, *more).error, OSError)
+    whole = Image.open(io.BytesIO(file.getvalue()))
+    assert not made.accepts((whole, *more), {})
+    whole.load()
+    assert made.accepts((whole, *more), {})
+    assert same(made.original()(whole, *more), made.run(whole, *more))
+
+
+@pytest.mark.parametrize(("made", "more"), CALLS)
+def test_a_class_of_the_programs_is_its_own(image, made, more):
+    class Own(Image.Image):
+        def convert(self, *args, **options):
+            return super().convert("L").convert("RGB")
+
+    own = Own()
+    own._size, own._mode, own.im = (200, 190), image.mode, image.resize((200, 190)).im
+    assert not made.accepts((own, *more), {})
+
+
+def test_what_an_image_or_a_dtype_has_of_its_own(image):
+    assert not array.accepts((image, np.dtype("u1", metadata={"a": 1})), {})
+    assert not asarray.accepts((image, np.dtype("f4", metadata={"a": 1})), {})
+    image.tobytes = lambda *args: b"x" * 9
+    assert not array.accepts((image,), {})
+    assert not asarray.accepts((image,), {})
+
+
+def test_the_class_is_the_one_that_was_called(image):
+    before = contrast.original()
+    try:
+        importlib.reload(ImageEnhance)
+        assert not contrast.accepts((image,), {}) or type(contrast.run(image)) is before
+    finally:
+        ImageEnhance.Contrast, ImageEnhance.Color = before, color.original()
