@@ -113,7 +113,12 @@ def _results(frame: Any, func: Any) -> list[Any]:
 def _check_columns(frame: Any, made: RowFunction) -> None:
     """Nothing, or Unfit if it is not known what a row would give for a column."""
     row = frame.iloc[0].dtype
-    if not isinstance(row, np.dtype) or row != frame.iloc[:0].values.dtype or row.kind not in "biufO" or row.char == "g":
+    if (
+        not isinstance(row, np.dtype)
+        or row != frame.iloc[:0].values.dtype
+        or row.kind not in "biufO"
+        or row.char == "g"
+    ):
         raise Unfit("rows of an unusual kind")
     if not made.columns:
         raise Unfit("it reads no column")
