@@ -68,13 +68,48 @@ def between(epoch):
     print(sum(int(each.sum()) for each in kept))
 """
 
+PILLOW = """
+from PIL import Image
+def prepare(path):
+    image = Image.open(path).convert("RGB")
+    return np.asarray(image)
+def between(epoch): pass
+"""
+SETTING = PILLOW.replace("pass", "Image.MAX_IMAGE_PIXELS = 1000 if epoch == 2 else 89478485").replace(
+    "def prepare(path):",
+    """
+def prepare(path):
+    try:
+        return read(path)
+    except Image.DecompressionBombError:
+        return np.zeros(3)
+def read(path):""",
+)
+METHOD = PILLOW.replace(
+    "def between(epoch): pass",
+    """
+count, own = [0], Image.Image.convert
+def convert(self, *args, **options):
+    count[0] += 1
+    return own(self, *args, **options)
+def between(epoch):
+    print(count)
+    if epoch == 1:
+        Image.Image.convert = convert
+""",
+)
+
 
 @pytest.mark.parametrize(
     ("body", "remembers"),
     [
-        (PLAIN, True), (CHANGED_FILES, True), (MUTATED, True), (VARYING, True), (MISSING, True), (LEAKED, True),
+        (SETTING, False), (METHOD, False), (PILLOW, True), (PLAIN, True), (CHANGED_FILES, True), (MUTATED, True),
+        (VARYING, True), (MISSING, True), (LEAKED, True),
     ],
-    ids=["plain", "files change", "values change", "other sizes", "files vanish", "values are kept"],
+    ids=[
+        "a setting changes", "a method is replaced", "Pillow", "plain", "files change", "values change", "other sizes",
+        "files vanish", "values are kept",
+    ],
 )  # fmt: skip
 def test_the_output_is_that_of_the_plain_program(plain, codedag, tmp_path, faster, body, remembers):
     script = tmp_path / "script.py"

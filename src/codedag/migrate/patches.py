@@ -19,8 +19,9 @@ from types import TracebackType
 from typing import Any
 from weakref import getweakrefcount
 
+from codedag.backends import registry
 from codedag.backends.registry import Substitution, find
-from codedag.ir.clock import perf_counter
+from codedag.ir.clock import perf_counter, sleep
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import stands
 from codedag.migrate.guarded import REASONS, Guarded
@@ -30,6 +31,8 @@ from codedag.migrate.later import Watch
 from codedag.migrate.usable import is_loading, library_of, loaded_to_its_end
 
 FORMAT = "codedag-patches"
+UNDISTURBED = 10.0  # seconds
+CALL, CALLS = 0.001, 5  # seconds that a call of a function is waited for, and how often
 OWN_REFERENCES = 2  # to a stand that is nowhere: by what is live here, and by who counts
 
 
@@ -78,6 +81,10 @@ class Patch:
         if self._original is None:
             self._original = stands.behind(_loaded(self.source))
         return self._original
+
+    def holds(self, function: Any) -> bool:
+        """Whether it refers to this very function."""
+        return self._original is function
 
     def possible(self) -> Verdict:
         """Yes if it can be replaced here and now, else why not."""
@@ -132,8 +139,9 @@ class _Live:
 class Patches:
     """A set of patches that is applied and restored together.
 
-    A set that is `near` reaches the names of modules and classes only: no walk over the heap, which holds a program up;
-    restoring it walks only if somebody has got hold of a stand meanwhile.
+    A set that is `near` reaches the names of modules and classes: no walk over the heap, which holds a program up,
+    unless somebody else holds the function, who could tell the two apart.  Restoring it walks only if somebody has got
+    hold of a stand meanwhile.
     """
 
     def __init__(self, *patches: Patch, near: bool = False) -> None:
@@ -334,16 +342,35 @@ class _State:
         """Puts the stands in place of their functions."""
         if not fresh:
             return Report()
-        sweep = Sweep(tuple(live.stand for live in fresh), to_stand=True)
-        try:
-            _ = sweep.run_near() if near else sweep.run()
-        finally:
-            self._write(sweep.edits)
+        edits: list[Edit] = []
+        left: list[Left] = []
+        names = Sweep(tuple(live.stand for live in fresh), to_stand=True).names() if near else {}
         for live in fresh:
-            live.near = near
+            live.near = near and not self._is_held_elsewhere(live, names[id(live.stand.__wrapped__)])
+        for alike in ([live for live in fresh if live.near], [live for live in fresh if not live.near]):
+            sweep = Sweep(tuple(live.stand for live in alike), to_stand=True)
+            try:
+                with _undisturbed():
+                    _ = alike and (sweep.run_near() if alike[0].near else sweep.run())
+            finally:
+                self._write(sweep.edits)
+            edits, left = [*edits, *sweep.edits], [*left, *sweep.left]
         caveats = ((stands.name_of(live.stand), stands.caveat(live.stand.__wrapped__)) for live in fresh)
         notes = tuple(f"{name}: {caveat}" for name, caveat in caveats if caveat)
-        return Report(tuple(sweep.edits), tuple(sweep.left), notes=notes, seconds=perf_counter() - started)
+        return Report(tuple(edits), tuple(left), notes=notes, seconds=perf_counter() - started)
+
+    def _is_held_elsewhere(self, live: _Live, names: int) -> bool:
+        """Whether anybody holds a function beside its names and ourselves; who just calls it is waited for."""
+        original = live.stand.__wrapped__
+        own = 2 + names + sum(patch.holds(original) for patches in self.sets for patch in patches.patches)
+        own += registry.references(original)
+        known: Any = sys.modules.get("codedag.backends.known")
+        own += known.references(original) if known is not None else 0
+        for _ in range(CALLS):
+            if sys.getrefcount(original) <= own + 1:
+                return False
+            sleep(CALL)
+        return True
 
     def _write(self, edits: list[Edit]) -> None:
         for edit in edits:
@@ -393,6 +420,17 @@ if hasattr(os, "register_at_fork"):
 def _is_held(live: _Live) -> bool:
     """Whether anybody but ourselves holds a stand: it was passed on while it stood in the names."""
     return sys.getrefcount(live.stand) > OWN_REFERENCES
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A block in which no other thread comes to its turn, as long as nothing is waited for: none sees half a change."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(UNDISTURBED)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def in_turn() -> AbstractContextManager[None]:

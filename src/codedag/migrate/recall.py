@@ -25,7 +25,7 @@ from codedag.migrate.memory import Memory
 from codedag.migrate.remember import _is_plain, _told_apart
 from codedag.migrate.stands import behind
 from codedag.migrate.substitute import Substitute
-from codedag.migrate.trial import Trial
+from codedag.migrate.trial import StopIfRaised, Trial
 
 SHOWN = 64  # elements of an array by which it is found
 HOPEFUL = 2000  # calls without one that came again, after which none is expected
@@ -105,7 +105,8 @@ class Recall:
         if not self.trial.due():
             return found
         started = time.perf_counter()
-        original = self._run(space, function, args, keywords)
+        with StopIfRaised(self.trial):
+            original = self._run(space, function, args, keywords)
         ended = time.perf_counter()
         verdict = attempt(same, original, found)
         self.trial.record(ended - started, seconds, verdict)

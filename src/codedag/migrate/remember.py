@@ -21,9 +21,10 @@ from typing import Any
 from codedag.backends.known import Effect, Known, known_call, known_operator
 from codedag.backends.same import same
 from codedag.instrument.sites import CALL
-from codedag.instrument.warned import Heard, filters_now
+from codedag.instrument.warned import Heard
 from codedag.ir import clock as time
 from codedag.ir.verdict import No
+from codedag.migrate.around import Methods, around_now, settings_now
 from codedag.migrate.caller import Caller
 from codedag.migrate.common import Lying, can_keep
 from codedag.migrate.copies import ATOMS, copied, size_of
@@ -33,7 +34,7 @@ from codedag.migrate.memory import Memory
 from codedag.migrate.pictures import Packed, is_picture, opens, packed, unpacked
 from codedag.migrate.standin import Method, StandIn
 from codedag.migrate.stands import behind
-from codedag.migrate.trial import Trial
+from codedag.migrate.trial import StopIfRaised, Trial
 
 MOST_CALLS = 1 << 16  # whose files are remembered; about 300 bytes each
 LEARN = 16  # calls that only show how far the prefix reaches
@@ -55,7 +56,7 @@ class _Run(threading.local):
     key: Any = None
     step: int = -1
     value: Any = None
-    filters: tuple[Any, ...] = ()  # of warnings, when it began
+    around: tuple[Any, ...] = ()  # filters and settings, when it began
 
 
 class _Kind:
@@ -132,7 +133,8 @@ class Prefix:
         self._calls: dict[Any, tuple[Any, list[Any]]] = {}
         self._latest: list[tuple[Any, ...] | None] = [None] * len(links)  # a call that was as it must be, as it was
         self._seen: set[Any] = set()
-        self._learned, self._filters, self._nbytes = 0, filters_now(), 0
+        self._learned, self._around, self._nbytes = 0, around_now(), 0
+        self._methods = Methods()
         self._keeps = self._is_sure = False  # is sure: a copy of it cannot be told from the original
         self._run = _Run()
 
@@ -231,6 +233,8 @@ class Prefix:
         if number >= self.length:
             return
         link, part, function = self.links[number], None, behind(function)
+        if link.at < 0:
+            self._methods.note(type(self._run.value), getattr(function, "__name__", ""))
         is_call = link.site.kind == CALL
         known = known_call(function, rest, keywords) if is_call else known_operator(function.__name__, rest)
         if number == 1 and self._run.key[0] is open:  # nothing else is known to leave nothing behind in a file
@@ -247,14 +251,14 @@ class Prefix:
     def _went(self, number: int, key: Any, value: Any, heard: Heard) -> None:
         """Notes a step that ran as written; after the last one its value is kept, unless a step warned."""
         run = self._run
-        if heard.warned:
+        if heard.warned or _may_warn(value):
             run.key, run.step, run.value = None, -1, None
             self.trial.decline("it warns, and would not if its result were kept")
             return
         self.kinds[number] = type(value)  # not the value: it is the program's, and nobody else may hold it
         run.key, run.step, run.value = key, number, value
         if number == 0:
-            run.filters = filters_now()
+            run.around = around_now()
         if number != self.length - 1:
             return
         run.key, run.step, run.value = None, -1, None
@@ -282,7 +286,7 @@ class Prefix:
         if self.memory.in_worker:
             self._keep_for_others(key, value)
             return
-        if _is_new(key) or self._run.filters != (now := filters_now()):
+        if _is_new(key) or self._run.around != (now := around_now()):
             return
         self._heed(now)
         if self.memory.takes(nbytes):
@@ -291,11 +295,12 @@ class Prefix:
         elif self.memory.disk is not None and (stored := self.memory.disk.keep(value)) is not None:
             self._kept[key] = stored
 
-    def _heed(self, filters: tuple[Any, ...]) -> None:
-        """Forgets what was kept under other filters: what made no warning then may have to now."""
-        if filters != self._filters:
+    def _heed(self, now: tuple[Any, ...]) -> None:
+        """Forgets what was kept under other filters and settings, or with other methods."""
+        as_before = self._methods.heed()
+        if now != self._around or not as_before:
             self._forget()
-            self._filters = filters
+            self._around = now
 
     def _forget(self) -> None:
         self._kept.clear()
@@ -305,7 +310,7 @@ class Prefix:
     def _usable(self, key: Any) -> Any:
         """What was kept under a key, unless it lies on a disk that is not worth reading."""
         if key in self._kept:
-            self._heed(filters_now())
+            self._heed(around_now())
         kept = self._kept.get(key) if self.memory.recalls else None
         if kept is None and self.memory.in_worker and self._learned > LEARN:
             return self._kept_by_others(key)
@@ -353,7 +358,8 @@ class Prefix:
         info = self.links[0].site.info
         others = [part[1:] for part in self.constant[1 : self.length]]
         sites = [link.site.info.index for link in self.links[: self.length]]
-        what = (info.file, sites, names, key[1:], others, self.kinds[self.length - 1].__name__)
+        kind, around = self.kinds[self.length - 1].__name__, (settings_now(), self._methods.names())
+        what = (info.file, sites, names, key[1:], others, kind, around)
         return hashlib.blake2b(repr(what).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
     def _lost(self, recall: Recall, space: dict[str, Any], why: Failed) -> Any:
@@ -398,7 +404,8 @@ class Prefix:
         if not due:
             return value
         between = time.perf_counter()
-        original = recall.settle(space)
+        with StopIfRaised(self.trial):
+            original = recall.settle(space)
         ended = time.perf_counter()
         verdict = attempt(same, original, value)
         self.trial.record(ended - between, between - started, verdict)
@@ -411,6 +418,11 @@ def _themselves() -> list[Any]:
     """The methods of files and pictures that give the object itself to a `with` statement."""
     pillow = sys.modules.get("PIL.Image")
     return [BufferedReader.__enter__, *([pillow.Image.__enter__] if pillow is not None else [])]
+
+
+def _may_warn(value: Any) -> bool:
+    """Whether a picture warns when it is converted; what hides that from us, having been shown, may change."""
+    return getattr(value, "mode", None) in ("P", "PA") and type(getattr(value, "info", {}).get("transparency")) is bytes
 
 
 def _is_new(key: Any) -> bool:

@@ -224,3 +224,19 @@ class Trial:
         else:
             middle, low, high = (calls * each for each in _bounded([a - b for a, b in pairs]))
         return middle, low, high
+
+
+class StopIfRaised:
+    """A block in which a call runs whose result was kept: if it raises now, nothing that was kept is used any more."""
+
+    __slots__ = ("_trial",)
+
+    def __init__(self, trial: Trial) -> None:
+        self._trial = trial
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if kind is not None:
+            self._trial.stop("it fails where it gave a result before")

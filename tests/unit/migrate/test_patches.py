@@ -115,43 +115,65 @@ def test_bound_methods_that_were_made_before(library):
     assert number(2) == 7
 
 
-def test_a_near_set_reaches_names_of_modules_and_classes_only(library):
+@pytest.fixture
+def walks(monkeypatch):
+    """A list that grows with every walk over the heap."""
+    made, walk = [], Sweep.run
+    monkeypatch.setattr(Sweep, "run", lambda *args, **named: made.append(1) or walk(*args, **named))
+    return made
+
+
+def test_a_near_set_reaches_names_of_modules_and_classes(library, walks):
     class Box:
         def grow(self):
             return "grown"
 
     library.Box, Box.__module__, Box.__qualname__ = Box, library.__name__, "Box"
     user = sys.modules["user_of_patches"] = types.ModuleType("user_of_patches")
-    user.f, user.held, original, grow = library.f, [library.f], library.f, Box.grow
-    grow.__module__, grow.__qualname__ = library.__name__, "Box.grow"
-    near = Patches(Patch(original, lambda x: "replaced"), Patch(f"{library.__name__}.Box.grow"), near=True)
+    user.f = library.f
+    Box.grow.__module__, Box.grow.__qualname__ = library.__name__, "Box.grow"
+    originals = [id(library.f), id(vars(Box)["grow"])]
+    names = [f"{library.__name__}.f", f"{library.__name__}.Box.grow"]
+    near = Patches(Patch(names[0], lambda x: "replaced"), Patch(names[1]), near=True)
     with near:
         assert (library.f(1), user.f(1), library.g(1)) == ("replaced",) * 3
-        assert user.held[0] is original
         assert Box().grow() == "grown"
         assert near.patches[1].counts().calls == 1
-        with Patches(Patch(original, lambda x: "both")):  # one that is not near reaches the rest as well
-            assert (user.f(1), user.held[0](1)) == ("both",) * 2
-        assert user.f(1) == "replaced"
-    assert [library.f, user.f, user.held[0]] == [original] * 3
-    assert vars(Box)["grow"] is grow
+    assert not walks
+    assert [id(library.f), id(user.f), id(vars(Box)["grow"])] == [originals[0], *originals]
 
 
-def test_what_was_passed_on_while_a_near_set_was_applied_is_put_back_too(library, monkeypatch):
-    walks = []
-    walk = Sweep.run
-    monkeypatch.setattr(Sweep, "run", lambda *args, **named: walks.append(1) or walk(*args, **named))
-    original, held = library.f, []
-    with Patches(Patch(original), near=True):
+def test_who_holds_a_function_cannot_tell_it_from_a_near_stand(library, walks):
+    user = sys.modules["user_of_patches"] = types.ModuleType("user_of_patches")
+    user.held, user.names, original = [library.f], {library.f: "f"}, id(library.f)
+    near = Patches(Patch(f"{library.__name__}.f", lambda x: "replaced"), near=True)
+    with near:
+        assert user.held[0] is library.f
+        assert user.names[library.f] == "f"
+        assert pickle.loads(pickle.dumps(user.held)) == user.held
+        assert user.held[0](1) == "replaced"
+    assert walks
+    assert [id(library.f), id(user.held[0]), *map(id, user.names)] == [original] * 3
+
+
+def test_what_was_passed_on_while_a_near_set_was_applied_is_put_back_too(library, walks):
+    class Box:
+        def grow(self):
+            return "grown"
+
+    library.Box, Box.__module__, Box.__qualname__ = Box, library.__name__, "Box"
+    Box.grow.__module__, Box.grow.__qualname__ = library.__name__, "Box.grow"
+    names, held, original = (f"{library.__name__}.f", f"{library.__name__}.Box.grow"), [], id(library.f)
+    with Patches(*map(Patch, names), near=True):
         pass
     assert not walks
-    near = Patches(Patch(original), near=True)
+    near = Patches(*map(Patch, names), near=True)
     near.apply()
-    held.append(library.f)
+    held += [library.f, Box.grow]
     assert near.restore().changed == ()
     assert walks
-    assert held == [original]
-    assert held[0] is original
+    assert [id(held[0]), id(held[1])] == [original, id(vars(Box)["grow"])]
+    assert not any(map(stands.is_stand, held))
 
 
 def test_behind_a_bound_method_of_a_stand_is_that_of_the_function(library):
