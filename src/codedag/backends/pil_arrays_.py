@@ -16,7 +16,8 @@ from codedag.ir.verdict import Verdict
 NUMPY = "numpy>=2"
 # Bytes of a pixel in memory and in the array.
 _MODES = {"L": (1, 1), "RGB": (4, 3), "YCbCr": (4, 3), "HSV": (4, 3), "RGBA": (4, 4), "CMYK": (4, 4)}
-LEAST = 9216  # pixels; below, 1.3 times is all that was gained for four bytes each
+# Below that many pixels as they are, or in other numbers, less than 1.1 times was gained in bench/substitutions.py.
+LEAST, LEAST_CAST, LEAST_GREY = 24_576, 36_864, 131_072
 _DTYPES = frozenset("Bfdhil")
 _KINDS = frozenset({float, int, *(np.dtype(char).type for char in _DTYPES), *(np.dtype(c).name for c in _DTYPES)})
 
@@ -47,7 +48,7 @@ def array(
 
 @array.guard
 def _(call: Any) -> Verdict:
-    """Images L, RGB, YCbCr, HSV, RGBA and CMYK of 9216 to 2**22 pixels, as they are or in plain numbers."""
+    """Images RGB, YCbCr, HSV, RGBA and CMYK of 24576 (L: 131072) to 2**22 pixels, or 36864 in other plain numbers."""
     options = call.copy is True and among(call.order, "K", "C") and call.subok is False and among(call.ndmin, 0)
     return answer(_image(call.object, call.dtype) or ("" if options and call.like is None else "further options"))
 
@@ -72,7 +73,7 @@ def asarray(
 
 @asarray.guard
 def _(call: Any) -> Verdict:
-    """Images RGB, YCbCr and HSV of 9216 to 2**22 pixels; in other numbers L, RGBA and CMYK, too."""
+    """Images RGB, YCbCr and HSV of 24576 to 2**22 pixels; of 36864 in other numbers, RGBA, CMYK, L (131072), too."""
     plain = among(call.order, None, "K", "C") and call.device is None and call.copy is None and call.like is None
     reason = _image(call.a, call.dtype) or ("" if plain else "further options")
     return answer(reason or ("" if _MODES[call.a.mode][1] == 3 or not _is_bytes(call.dtype) else "one copy anyway"))
@@ -84,12 +85,14 @@ def _(rng: random.Random) -> Call:
 
 
 def _image(value: Any, dtype: Any) -> str:
-    reason = _picture(value, _MODES, LEAST)
-    if reason:
-        return reason
+    if not (_is_bytes(dtype) or _is_known(dtype)):
+        return "another dtype"
+    reason = _picture(value, _MODES, LEAST if _is_bytes(dtype) else LEAST_CAST)
+    if reason or (value.mode == "L" and value.width * value.height < LEAST_GREY):
+        return reason or "an image that is too small to gain"
     if "tobytes" in value.__dict__:
         return "an image with bytes of its own"
-    return "" if _is_bytes(dtype) or _is_known(dtype) else "another dtype"
+    return ""
 
 
 def _is_bytes(dtype: Any) -> bool:

@@ -20,6 +20,7 @@ _USUAL = ("RGB", "RGB", "RGB", "L", "RGBA")
 _LARGE = (160, 181, 224, 256)
 _COLOURFUL = ("RGB", "RGB", "RGBA")
 _LARGER = (182, 224, 256, 301)
+_WIDER = (193, 224, 301, 400, 450)
 
 
 def image(rng: random.Random, usual: tuple[str, ...] = _USUAL, lengths: tuple[int, ...] = _SIDES) -> Any:
@@ -225,7 +226,7 @@ def enhancer_of(rng: random.Random, usual: tuple[str, ...]) -> Call:
 
 def array_of(rng: random.Random, more: tuple[str, ...], usual: tuple[str, ...] = _USUAL) -> Call:
     """A call of numpy.array or numpy.asarray with an image."""
-    picture = image(rng, usual, _LARGE)
+    picture = image(rng, usual, _WIDER)
     options: dict[str, Any] = {}
     maybe(rng, options, 0.1, rng.choice(more), ("K", "C", None, True, False, 0, 3))
     if rng.random() < 0.5:

@@ -21,7 +21,7 @@ from codedag.backends.same import same
 
 @pytest.fixture
 def image():
-    return Image.fromarray(np.random.default_rng(3).integers(0, 256, (120, 131, 3), dtype=np.uint8))
+    return Image.fromarray(np.random.default_rng(3).integers(0, 256, (390, 371, 3), dtype=np.uint8))
 
 
 def test_bytes_are_shown_and_cannot_be_written(image):
