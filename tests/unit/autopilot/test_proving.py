@@ -200,6 +200,7 @@ class File:
     def __init__(self, recall=None):
         variant = recall.run if recall is not None else None
         self.sites = [type("Site", (), {"variant": variant})()]
+        self.infos = [types.SimpleNamespace(line=1)]
 
 
 class Recall:
