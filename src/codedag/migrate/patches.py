@@ -380,6 +380,10 @@ class _State:
         """Puts the functions back in place of their stands, those in the journal and those held since."""
         if not free:
             return Report()
+        with _undisturbed():
+            return self._put_back(free, started, near)
+
+    def _put_back(self, free: list[_Live], started: float, near: bool) -> Report:
         near_edits: list[Edit] = []
         if near and all(live.near for live in free):
             near_edits = Sweep(tuple(live.stand for live in free), to_stand=False).run_near().edits
