@@ -177,7 +177,12 @@ class Choice:
         return f"not faster here: {gain:.2f}x over {calls} interleaved calls" if lost else ""
 
     def gain(self, at: int) -> float:
-        """The middle gain over the classes of calls that use a substitute, or of those that did; 0 if unknown."""
+        """The gain over the calls for which a substitute is used, or was; 0 if unknown.
+
+        Each class of calls counts by the time that its calls take: one that came twice says nothing beside thousands.
+        """
         known = [one for one in self.ballots.values() if one.timings[at].count and one.timings[ORIGINAL].count]
         used = [one for one in known if at not in one.closed] or known
-        return median(one.gain(at) for one in used) if used else 0.0
+        taken = [(one.served[at] + one.timings[at].count) * one.timings[at].middle for one in used]
+        total = sum(taken)
+        return sum(seconds * one.gain(at) for seconds, one in zip(taken, used, strict=True)) / total if total else 0.0

@@ -31,7 +31,6 @@ TIMED = 8  # one in so many calls of a settled choice is timed
 NEVER = f"none of {REFUSED} calls of this size was taken"
 ELSEWHERE = "the plan does not name this place"
 TURN = "the original's turn in the comparison of speeds"
-PROOF = "called by a proof of ours, not by the program"
 _proving: set[int] = set()  # the threads in which a proof asks originals
 
 
@@ -86,6 +85,7 @@ class Guarded:
         self._everywhere = "" if contexts is None else contexts.best(()) or ""  # the unit, where the place is all one
         self.moved = [0, 0, 0]  # bytes to a device, bytes back, and inputs that were there already
         self.declined: Counter[str] = Counter()
+        self.proofs = 0  # calls by a proof of ours, not by the program
         self.choice = Choice(len(substitutions))
         self.arms = [Arm(one, self._trial(one)) for one in substitutions]
         self._clock = clock_for(one.pu for one in substitutions)  # one for all, as they are compared with each other
@@ -112,7 +112,8 @@ class Guarded:
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         """A substitute's result; or that the original must run, alone or for comparison."""
         if _proving and get_ident() in _proving:
-            return self._decline(PROOF)
+            self.proofs += 1
+            return stands.native.DECLINED
         frame = None if self.contexts is None else _getframe(1)
         if frame is not None and id(frame.f_code) in self._outside:
             return self._decline(ELSEWHERE)

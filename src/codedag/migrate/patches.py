@@ -114,14 +114,14 @@ class Patch:
         if guarded is None:
             declined = {"the replacement declined it": layer.declined} if layer.declined else {}
             return Counts(layer.calls, layer.fast, 0, declined)
-        declined = dict(guarded.declined)
-        rest = layer.calls - layer.fast - guarded.checked - sum(declined.values())
+        declined, calls = dict(guarded.declined), layer.calls - guarded.proofs
+        rest = calls - layer.fast - guarded.checked - sum(declined.values())
         if rest > 0:
             reason = guarded.reason or "an exception that is not ours"
             declined[reason] = declined.get(reason, 0) + rest
         trials = [arm.trial for arm in guarded.arms]
         return Counts(
-            layer.calls, layer.fast, guarded.checked, declined, guarded.mismatches, guarded.gain(), guarded.active,
+            calls, layer.fast, guarded.checked, declined, guarded.mismatches, guarded.gain(), guarded.active,
             guarded.reason, sum(t.unverified for t in trials), "; ".join(t.evidence for t in trials if t.evidence),
             *guarded.moved,
         )  # fmt: skip

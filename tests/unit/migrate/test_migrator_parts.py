@@ -120,6 +120,38 @@ def test_a_machine_that_became_slower_as_a_whole_is_no_reason_to_close():
     assert ballot.pick() == ORIGINAL
 
 
+def drifting(seed, calls, drift=1.0, noise=0.15):
+    """A ballot of the original (1.5) and two substitutes (1.0, 1.2) in noise, the first drifts away; its choices."""
+    ballot, rng, picked = Ballot(2), random.Random(seed), []
+    for number in range(calls):
+        picked.append(ballot.pick())
+        late = drift if number >= calls // 2 and picked[-1] == 1 else 1.0
+        ballot.add(picked[-1], (1.5, 1.0, 1.2)[picked[-1]] * late * rng.lognormvariate(0, noise))
+    return ballot, picked
+
+
+def test_noise_is_no_drift():
+    """Row 139 of the seed: not once in a thousand."""
+    assert [seed for seed in range(1000) if drifting(seed, 300)[0].closed] == []
+
+
+def test_what_drifts_is_left_for_what_is_fastest_now():
+    """The next one is taken but for one time in fifty, when it looks no faster than the original either."""
+    runs = [drifting(seed, 2000, drift=2.0)[1] for seed in range(50)]
+    assert all(picked[500:1000].count(1) > 450 for picked in runs)
+    assert all(picked[1000:1030].count(1) < 25 for picked in runs)
+    assert sum(picked[1050:].count(2) > 750 for picked in runs) >= 49
+
+
+def test_a_gain_is_that_of_the_time_which_the_calls_take():
+    choice = Choice(1)
+    for _ in range(50):
+        choice.ballot("large").add_pair(1, 4.0, 1.0)
+    for name in ("rare", "rarer"):  # too few for a verdict: the first call pays for warming up
+        choice.ballot(name).add_pair(1, 0.01, 0.02)
+    assert choice.gain(1) == pytest.approx(4.0, rel=0.01)
+
+
 def test_classes_of_calls_are_bounded():
     choice = Choice(1)
     for number in range(10 * MOST):
