@@ -27,7 +27,7 @@ class Spans(msgspec.Struct, frozen=True):
     """Where the seconds of the process went."""
 
     program: float  # from its first line to its last
-    switched: float = 0.0  # of these, since the first change
+    switched: float = 0.0  # of these, since the changes were made
     python: float = PYTHON  # before us
     starting: float = 0.0  # ours, before the program
     ending: float = 0.0  # ours, after it
@@ -42,7 +42,7 @@ class Spans(msgspec.Struct, frozen=True):
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """The program alone over the program with us, over the whole process and since the first change."""
+    """The program alone over the program with us, over the whole process and since the changes were made."""
 
     baseline: float  # seconds that the program alone would have taken
     seconds: float
@@ -51,8 +51,16 @@ class Estimate(msgspec.Struct, frozen=True):
     void: str = ""
 
 
-def estimate(spans: Spans, saved: Interval) -> Estimate:
-    """The estimate from where the time went and what the changes saved.
+class Late(msgspec.Struct, frozen=True):
+    """The last part of a run, in which hardly a change was made any more."""
+
+    seconds: float
+    checking: float
+    saved: Interval
+
+
+def estimate(spans: Spans, saved: Interval, late: Late | None = None) -> Estimate:
+    """The estimate from where the time went and what the changes saved, over all and in the last part.
 
     Our threads hold up the program by none or all of their time: nobody can say, so the interval has both.
     """
@@ -62,15 +70,16 @@ def estimate(spans: Spans, saved: Interval) -> Estimate:
     seconds = max(spans.whole, 1e-9)
     middle, low, high = (each / seconds for each in alone)
     whole = middle, min(low, middle), max(high, middle)
-    return Estimate(alone[0], seconds, whole, _steady(spans, saved), _why_void(alone, seconds))
+    late = Late(spans.switched, spans.checking, saved) if late is None else late
+    return Estimate(alone[0], seconds, whole, _steady(late), _why_void(alone, seconds))
 
 
-def _steady(spans: Spans, saved: Interval) -> Interval | None:
+def _steady(late: Late) -> Interval | None:
     """What the changes bring while nothing is observed and hardly anything is checked, if there was such a time."""
-    if spans.switched <= 0:
+    if late.seconds <= 0:
         return None
-    busy = max(spans.switched - spans.checking, spans.switched / 10)
-    middle, low, high = ((busy + max(each, -busy)) / busy for each in saved)
+    busy = max(late.seconds - late.checking, late.seconds / 10)
+    middle, low, high = ((busy + max(each, -busy)) / busy for each in late.saved)
     return middle, min(low, middle), max(high, middle)
 
 

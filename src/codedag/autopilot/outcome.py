@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import msgspec
 
-from codedag.autopilot.estimate import PAGE, PAGE_PER_OPERATION, Estimate, Spans, estimate
+from codedag.autopilot.estimate import PAGE, PAGE_PER_OPERATION, Estimate, Late, Spans, estimate
 from codedag.autopilot.pilot import Applied, Pilot
+from codedag.autopilot.settled import since
 from codedag.autopilot.shares import Proven, Share, join, move_of
 from codedag.ir import Change, CostTable, Declined, Graph, Move, Op, Plan, Proof, Report, Source
 from codedag.migrate.trial import EVERY, FIRST, RAREST, Trial
@@ -172,7 +173,19 @@ def _estimate(pilot: Pilot, every: list[Result], graph: Graph, spans: Spans) -> 
         spans, observing=spans.observing + theirs, checking=sum(result.extra() for result in every),
         ending=spans.ending + page,
     )  # fmt: skip
-    return estimate(spans, (middle, low, high))
+    return estimate(spans, (middle, low, high), _late(pilot, every, spans))
+
+
+def _late(pilot: Pilot, every: list[Result], spans: Spans) -> Late | None:
+    """The part of the run since its last changes, if there is one; nobody knows when workers saved what."""
+    ended = pilot.started_at + spans.program
+    mark = pilot.settled.last(pilot.started_at, ended)
+    if mark is None or not every or any(result.others for result in every):
+        return None
+    saved, checking = zip(*(since(mark, result.own.trial) for result in every), strict=True)
+    counting = [part for part, result in zip(saved, every, strict=True) if result.counts]
+    middle, low, high = (sum(part[at] for part in counting) for at in range(3))
+    return Late(ended - mark[0], sum(checking), (middle, low, high))
 
 
 def _proof(pilot: Pilot, every: list[Result]) -> Proof:

@@ -25,6 +25,7 @@ from codedag.autopilot.repeats import Repeats
 from codedag.autopilot.replay import Replay
 from codedag.autopilot.rows import Rows
 from codedag.autopilot.scalars import Scalars
+from codedag.autopilot.settled import Settled
 from codedag.autopilot.shares import Proven
 from codedag.autopilot.team import Team
 from codedag.autopilot.widen import Widen
@@ -82,7 +83,7 @@ class Pilot:
     notes: list[str] = field(default_factory=list)
     log: Log = field(default_factory=Log)
     watches: dict[Function, Watch] = field(default_factory=dict)
-    switched_at: float | None = None
+    settled: Settled = field(default_factory=Settled)
     started_at: float = 0.0
     forked: int = 0
     team: Team = field(init=False)
@@ -480,8 +481,7 @@ class Pilot:
     def begin(self, applied: Applied) -> None:
         """Counts a change as made."""
         self.applied.append(applied)
-        if self.switched_at is None:
-            self.switched_at = time.perf_counter()
+        self.settled.mark(self.applied)
 
     # -- items in several threads
 
@@ -493,7 +493,7 @@ class Pilot:
     def _widened(self, function: Function, trial: Trial, variant: str, site: int, kind: str) -> None:
         path, owner = function
         first = site if site >= 0 else self.program.files[path].sites_of(owner)[0].info.index
-        self.applied.append(Applied(kind, path, owner, [first], [LOOP if site >= 0 else owner], trial, variant))
+        self.begin(Applied(kind, path, owner, [first], [LOOP if site >= 0 else owner], trial, variant))
 
     def _not_widened(self, what: str, function: Function, reason: str) -> None:
         path, owner = function

@@ -169,7 +169,7 @@ def _conclude(pilot: Pilot, spans: Spans, ended: float) -> Outcome:
     spans = replace(
         spans,
         program=ended - pilot.started_at,
-        switched=ended - pilot.switched_at if pilot.switched_at is not None else 0.0,
+        switched=ended - pilot.settled.first if pilot.settled.first is not None else 0.0,
         ending=2 * (perf_counter() - ended),  # the files are not written yet, which takes about as long
         observing=pilot.observing(),
         beside=pilot.beside + pilot.inline,
@@ -180,7 +180,8 @@ def _conclude(pilot: Pilot, spans: Spans, ended: float) -> Outcome:
 def _keep_events(keeper: Keeper, pilot: Pilot, ended: float) -> None:
     """Writes single calls and memory over time, as far as the program was observed."""
     gathered = pilot.team.gathered()
-    switched = {} if pilot.switched_at is None else {"switched": round(pilot.switched_at * 1e9)}
+    first = pilot.settled.first
+    switched = {} if first is None else {"switched": round(first * 1e9)}
     keeper.keep(gathered.events(round(pilot.started_at * 1e9), round(ended * 1e9), switched))
 
 
