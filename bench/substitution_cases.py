@@ -33,6 +33,11 @@ def colour(*args: Any, dtype: str = "uint8", **options: Any) -> Maker:
     return lambda shape, plain: ((image((*shape, 3), dtype, plain), *args), options)
 
 
+def small(*args: Any, dtype: str = "uint8", **options: Any) -> Maker:
+    """Calls with an image of 32 x 32 pixels and three channels, whatever the size."""
+    return lambda shape, plain: ((image((32, 32, 3), dtype, plain), *args), options)
+
+
 def view(turn: Callable[[np.ndarray], np.ndarray], dtype: str = "uint8", channels: tuple[int, ...] = (3,)) -> Maker:
     """Calls with a view of an image."""
     return lambda shape, plain: ((turn(image((*shape, *channels), dtype, plain)),), {})
@@ -459,6 +464,8 @@ CASES: dict[str, tuple[Case, ...]] = {
         ("reflect", grey(8, mode="reflect")),
         ("edge", colour(SIDES, "edge")),
         ("float32 symmetric", grey(8, "symmetric", dtype="float32")),
+        ("32 x 32, reflect", small(SIDES, "reflect")),
+        ("32 x 32, constant", small(SIDES)),
     ),
     "numpy.ascontiguousarray": TURNED,
     "numpy.nonzero": PLACES,

@@ -10,7 +10,9 @@ from codedag.backends.same import same
 
 
 def of(name):
-    (found,) = (made for made in find(name) if made.pu == "cpu" and made.equivalence is EXACT)
+    """The exact substitution of a function; where there are several, by `function -> library`."""
+    exact = (made for made in find(name.partition(" -> ")[0]) if made.pu == "cpu" and made.equivalence is EXACT)
+    (found,) = (made for made in exact if name in (made.source, made.name))
     return found
 
 

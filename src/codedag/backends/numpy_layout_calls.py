@@ -90,6 +90,28 @@ def pad(rng: random.Random) -> Call:
     return spread(rng, ("array", "pad_width", "mode"), values)
 
 
+def small_pad(rng: random.Random) -> Call:
+    """A call of numpy.pad with a small array."""
+    shapes = ((32, 32, 3), (28, 28), (rng.randint(1, 40), rng.randint(1, 40)), (500,), (3, 20, 20), (9000,), (40, 40, 3))
+    shape = weighted(rng, shapes, ((0,), (0, 3), (1, 1), (2, 3, 4, 5), (2,) * 6, (300, 300)), 0.12)
+    layout = weighted(rng, ("plain",), ("fortran", "reversed", "strided", "cut", "broadcast"), 0.25)
+    dtype = weighted(rng, (*_PADDED, "int64", "bool", "float16"), ("complex64",))
+    image = array(rng, shape, dtype, layout)
+    wide = [(rng.choice((0, 1, 4, 7, 50)), rng.choice((0, 2, 4, 9))) for _ in shape]
+    usual: tuple[Any, ...] = (wide, tuple(wide), 4, 0, 1, 60, (4, 7), [2, 2])
+    odd: tuple[Any, ...] = (-1, 2.0, ((1, 1),), "3", None, (5,), {0: 2}, [], np.array([1, 2]), np.int64(3))
+    values: dict[str, Any] = {"array": image, "pad_width": weighted(rng, usual, odd)}
+    if rng.random() < 0.7:
+        modes = ("constant", "edge", "reflect", "symmetric", "wrap")
+        values["mode"] = weighted(rng, modes, ("mean", "linear_ramp", "bogus", None, "empty"))
+    if values.get("mode", "constant") == "constant":
+        maybe(rng, values, 0.3, "constant_values", (0, 1, 7, 255, 0.5, -1, -0.0, 300, (0, 1), None, float("nan"), True))
+    else:
+        maybe(rng, values, 0.04, "constant_values", (0, 5))
+    maybe(rng, values, 0.03, "reflect_type", ("even", "odd"))
+    return spread(rng, ("array", "pad_width", "mode"), values)
+
+
 def _some_mask(rng: random.Random) -> Any:
     shape: tuple[int, ...] = weighted(rng, (_sides(rng),), ((5000,), (40, 40, 3), (0, 7)))
     dtype = weighted(rng, ("bool",), ("uint8", "float32", "int64"), 0.15)

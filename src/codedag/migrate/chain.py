@@ -25,7 +25,7 @@ from codedag.ir.verdict import No
 from codedag.migrate import lane as fast
 from codedag.migrate.caller import Caller
 from codedag.migrate.clock import Clock, clock_for
-from codedag.migrate.deferred import OTHER, Deferred, Step, opening, replayed
+from codedag.migrate.deferred import OTHER, Deferred, Step, as_written_seconds, opening, replayed
 from codedag.migrate.express import Express, ExpressRun, nothing_raises
 from codedag.migrate.flow import Flow, Flows, Never, Unsure
 from codedag.migrate.flow import opening as flow_opening
@@ -36,7 +36,8 @@ from codedag.migrate.trial import Trial
 
 # Nine steps cost 34 us in Python, 88 us with a new table, 7 us on the fast lane (tests/unit/migrate/overhead.py);
 # above this the trial judges.
-SMALLEST = 4096  # elements
+SMALLEST = 1024  # elements
+SHORT = 2e-4  # seconds of the steps as written, below which what it takes to write them down and replay them shows
 UNSURE = 8  # calls that a kernel left to the steps as written, after which one in as many is too many
 Kernels = Callable[[Any, tuple[int, ...], Any, Any], Any]
 Variant = Callable[..., Any]
@@ -283,8 +284,11 @@ class Chain:
 
     def _compared(self, deferred: Any, result: Any, variant_seconds: float, clock: Clock, space: dict[str, Any]) -> Any:
         started = clock()
+        source, steps = deferred.source, deferred.steps
         original = deferred.settle(space)
         original_seconds = clock() - started
+        if original_seconds < SHORT and self._flows is None:
+            original_seconds = as_written_seconds(source, steps, clock)
         verdict = attempt(same, original, result)
         self.trial.record(original_seconds, variant_seconds, verdict)
         return original

@@ -210,17 +210,19 @@ class Trial:
             return "only its first call was timed, which pays for warming up"
         return f"{self.gain():.1f}x on the same calls"
 
-    def saved(self, calls: float) -> tuple[float, float, float]:
+    def saved(self, calls: float, seconds: float | None = None) -> tuple[float, float, float]:
         """Seconds that were saved in so many unchecked calls: the likeliest, and bounds that leave out one in twenty.
 
-        Where the time of these calls is known, by how often that is what the original took; else per call.
+        Where the time of these calls is known (all of it, unless it is given), by how often that is what the original
+        took; else per call.
         """
+        seconds = self.seconds if seconds is None else seconds
         pairs = self.pairs[1:] or self.pairs
         if not pairs:
             return 0.0, 0.0, 0.0
         if self.seconds > 0:
             ratios = _bounded([a / b for a, b in pairs if b > 0] or [1.0])
-            middle, low, high = (self.seconds * (each - 1) for each in ratios)
+            middle, low, high = (seconds * (each - 1) for each in ratios)
         else:
             middle, low, high = (calls * each for each in _bounded([a - b for a, b in pairs]))
         return middle, low, high

@@ -13,7 +13,7 @@ from codedag.backends.registry import all_substitutions
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # originals may warn about odd calls; the tests compare results
 
-NAMES = sorted(made.source for made in all_substitutions() if made.module.rpartition(".")[2].startswith("numpy_"))
+NAMES = sorted(made.name for made in all_substitutions() if made.module.rpartition(".")[2].startswith("numpy_"))
 IMAGE = noise((100, 120, 3))
 GREY = noise()
 LARGE = noise((200, 210))
@@ -99,7 +99,7 @@ def test_bits_of_nans_are_moved():
     planes = np.ascontiguousarray(bits.transpose(2, 0, 1))
     check("numpy.ascontiguousarray", planes.transpose(1, 2, 0))
     for mode in ("constant", "edge", "reflect", "symmetric", "wrap"):
-        check("numpy.pad", bits, ((1, 2), (3, 4), (0, 0)), mode)
+        check("numpy.pad -> cv2", bits, ((1, 2), (3, 4), (0, 0)), mode)
 
 
 @pytest.mark.parametrize("view", ["C", "rows", "gap", "like"])
@@ -111,15 +111,33 @@ def test_other_views_are_left_to_numpy(view):
 def test_borders():
     for mode in ("edge", "reflect", "symmetric", "wrap"):
         for width in (0, 1, 99, ((1, 0), (0, 30)), (4, 5)):
-            check("numpy.pad", GREY, width, mode)
-    check("numpy.pad", noise(dtype="int32") * 1000, 3, constant_values=-77)
-    assert "wider" in reason("numpy.pad", GREY, 100, "reflect")
-    check("numpy.pad", GREY, 100, "symmetric")
-    assert "Fortran" in reason("numpy.pad", np.asfortranarray(GREY), 3)
-    assert "cval" in reason("numpy.pad", GREY, 3, constant_values=300)
-    assert "mode" in reason("numpy.pad", GREY, 3, "mean")
-    assert "pad_width" in reason("numpy.pad", IMAGE, 3)
-    assert "mode" in reason("numpy.pad", GREY, 3, "edge", constant_values=0)
+            check("numpy.pad -> cv2", GREY, width, mode)
+    check("numpy.pad -> cv2", noise(dtype="int32") * 1000, 3, constant_values=-77)
+    assert "wider" in reason("numpy.pad -> cv2", GREY, 100, "reflect")
+    check("numpy.pad -> cv2", GREY, 100, "symmetric")
+    assert "Fortran" in reason("numpy.pad -> cv2", np.asfortranarray(GREY), 3)
+    assert "cval" in reason("numpy.pad -> cv2", GREY, 3, constant_values=300)
+    assert "mode" in reason("numpy.pad -> cv2", GREY, 3, "mean")
+    assert "pad_width" in reason("numpy.pad -> cv2", IMAGE, 3)
+    assert "mode" in reason("numpy.pad -> cv2", GREY, 3, "edge", constant_values=0)
+
+
+def test_borders_of_small_arrays():
+    small = noise((32, 32, 3))
+    for mode in ("edge", "reflect", "symmetric", "wrap"):
+        for width in (0, 1, ((4, 4), (4, 4), (0, 0)), [(0, 1), (2, 0), (1, 1)], (3, 4)):
+            check("numpy.pad -> numpy", small, width, mode)
+            check("numpy.pad -> numpy", small[::-1, 1:], width, mode)
+        check("numpy.pad -> numpy", noise((5,)), 70, mode)  # several times as wide as the array
+        check("numpy.pad -> numpy", noise((1, 3)), 5, mode)
+    check("numpy.pad -> numpy", noise((3, 4, 5, 6), "int64"), 2, constant_values=-7)
+    check("numpy.pad -> numpy", noise((90, 100), "bool", 2), (4, 0))
+    assert "large" in reason("numpy.pad -> numpy", noise((300, 300)), 3, "edge")
+    assert "Fortran" in reason("numpy.pad -> numpy", np.asfortranarray(GREY), 3)
+    assert "cval" in reason("numpy.pad -> numpy", GREY, 3, constant_values=300)
+    assert "mode" in reason("numpy.pad -> numpy", GREY, 3, "mean")
+    assert "pad_width" in reason("numpy.pad -> numpy", GREY, (1, 2, 3))
+    assert "plain number" in reason("numpy.pad -> numpy", GREY, 3, constant_values=True)
 
 
 def test_places_of_masks():
@@ -152,4 +170,4 @@ MORE = {
 @pytest.mark.parametrize("kind", ODD)
 @pytest.mark.parametrize("name", NAMES)
 def test_odd_inputs_are_declined(name, kind):
-    assert reason(name, ODD[kind], *MORE.get(name, ()))
+    assert reason(name, ODD[kind], *MORE.get(name.partition(" -> ")[0], ()))
