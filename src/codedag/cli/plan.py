@@ -39,12 +39,13 @@ PATIENCE_SECONDS = 2.0
 @click.option(
     "--joule", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="What a saved joule is worth [0]."
 )
+@click.option("--stages", type=click.IntRange(2), metavar="K", help="Also cut the program's loop into up to K stages.")
 @click.option("-o", "--output", metavar="FILE", help="Write the plan here (default: plan.json of the run).")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 @click.pass_context
 def command(
     ctx: click.Context, run: str | None, graph: str | None, costs: str | None, machine: str | None, budget: float,
-    seed: int, front: bool, joule: float, output: str | None, as_json: bool,
+    seed: int, front: bool, joule: float, stages: int | None, output: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Plan which PU runs which operation and in which order.
 
@@ -65,10 +66,11 @@ def command(
         )
     write_atomically(place, solution.pieces())
     facts = _facts(solution, place)
+    more = _stages(solution, stages, run if graph is None else None, facts) if stages else []
     if as_json:
         tell(json.dumps(facts))
     else:
-        tell(*_lines(solution, facts), f"next: {_next(run, place, solution)}")
+        tell(*_lines(solution, facts), *more, f"next: {_next(run, place, solution)}")
 
 
 def _default_place(run: str | None) -> Path:
@@ -112,8 +114,11 @@ def _bar(budget: float, quiet: bool) -> Iterator[Progress | None]:
 
 
 def _facts(solution: Solution, place: Path) -> dict[str, object]:
+    from codedag.plan.overlap import idle_seconds
+
     problem, table = solution.problem, solution.table
     makespan = table.makespan
+    copied = sum(table.copy_end) - sum(table.copy_start)
     counts = dict.fromkeys(problem.pus, 0)
     for pu in table.place:
         counts[problem.pus[pu]] += 1
@@ -123,8 +128,19 @@ def _facts(solution: Solution, place: Path) -> dict[str, object]:
         "transfers": len(table.copy_start), "ops_per_pu": counts, "truncated": solution.truncated,
         "simulated": [pu.name for pu in problem.machine.pus if pu.simulated],
         "front": [[one.name, one.makespan_seconds, one.peak_nbytes] for one in solution.front],
-        "joules": solution.joules,
+        "joules": solution.joules, "transfer_seconds": copied,
+        "exposed_seconds": idle_seconds(zip(table.start, table.end, strict=True), makespan),
     }  # fmt: skip
+
+
+def _stages(solution: Solution, k: int, run: str | None, told: dict[str, object]) -> list[str]:
+    """The lines about stages; the facts are put with the others."""
+    from codedag.cli import staged
+    from codedag.ir import RunDirectory
+
+    found = staged.staged(solution, k, RunDirectory(run) if run is not None else None)
+    told["stages"] = staged.facts(found, solution)
+    return staged.lines(found, solution)
 
 
 def _joules(energy: float | UnsetType) -> str:
@@ -145,6 +161,9 @@ def _lines(solution: Solution, facts: dict[str, object]) -> list[str]:
         f"strategy: {solution.strategy}; {facts['transfers']} transfers; "
         + ", ".join(f"{count} on {name}" for name, count in counts.items() if count),
     ]
+    if facts["transfers"]:
+        still = f"which stands still for {facts['exposed_seconds']:.6g} s"
+        lines.append(f"transfers: {facts['transfer_seconds']:.6g} s beside the work, {still}")
     if solution.joules is not None:
         lines.append(f"energy: {solution.joules:.4g} J while PUs work")
     if facts["simulated"]:

@@ -29,12 +29,13 @@ _CLASSES = ("exact", "ulp", "level1")
     "--allow", metavar="CLASSES", default="", help="Also count results of these classes as usable: ulp, level1."
 )
 @click.option("--fresh", is_flag=True, help="Measure again what is known from an earlier run.")
+@click.option("--together", is_flag=True, help="Also measure what the hottest operations cost each other side by side.")
 @click.option("--top", default=15, metavar="N", help="Operations to list [15].")
 @click.option("--json", "as_json", is_flag=True, help="Print costs.json and what was measured as JSON.")
 @click.pass_context
 def command(
     ctx: click.Context, run: str, budget: float, cell: float, timeout: float, pus: str | None, allow: str, fresh: bool,
-    top: int, as_json: bool,
+    together: bool, top: int, as_json: bool,
 ) -> None:  # fmt: skip
     """Measure the operations of RUN on the inputs that were kept when it was traced; writes costs.json, machine.json.
 
@@ -43,13 +44,13 @@ def command(
     from codedag.cli.progress import progress
     from codedag.profile.run import Settings, profile
 
-    settings = Settings(budget, cell, timeout, _names(pus), _allowed(allow), fresh)
+    settings = Settings(budget, cell, timeout, _names(pus), _allowed(allow), fresh, together)
     with progress(ctx, "measuring", 1.0) as advance:
         profiled = profile(run, settings, advance)
     if as_json:
         tell(_json(profiled))
     else:
-        tell(*_lines(profiled, top), f"next: codedag plan {quote(run)}")
+        tell(*_lines(profiled, top), *_together(profiled), f"next: codedag plan {quote(run)}")
     if profiled.interrupted:
         ctx.exit(130)
 
@@ -70,14 +71,23 @@ def _allowed(text: str) -> tuple[Equivalence, ...]:
 def _json(profiled: Profiled) -> str:
     import msgspec
 
+    from codedag.cli.paired import facts as paired
+
     peak = profiled.peak
     facts = {
         "run": str(profiled.run.path), "cells": profiled.cells, "measured": profiled.measured,
         "known": profiled.known, "notes": profiled.notes,
         "peak": None if peak is None else {"op": peak.op, "nbytes": peak.nbytes, "scratch_nbytes": peak.scratch_nbytes},
         "training_peak_nbytes": profiled.training_nbytes, "costs": profiled.costs, "machine": profiled.machine,
+        "together": None if profiled.together is None else paired(profiled.together),
     }  # fmt: skip
     return msgspec.json.encode(facts).decode()
+
+
+def _together(profiled: Profiled) -> list[str]:
+    from codedag.cli.paired import lines
+
+    return [] if profiled.together is None else lines(profiled.together)
 
 
 def _lines(profiled: Profiled, top: int) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from codedag.ir.columns import floats, ints
-from codedag.ir.costs import Alternative, CostTable
+from codedag.ir.costs import Alternative, Beside, CostTable
 from codedag.ir.fields import NBytes, OpId, Seconds, Status
 from codedag.ir.graph_file import _read_table
 from codedag.ir.reject import Unreadable, check_header, decode, reading
@@ -37,6 +37,7 @@ class _Line(msgspec.Struct, gc=False):
 
 _LINES = msgspec.json.Decoder(list[_Line])
 _PUS = msgspec.json.Decoder(list[str])
+_BESIDE = msgspec.json.Decoder(list[Beside])
 
 
 @dataclass(slots=True)
@@ -51,6 +52,7 @@ class CostColumns:
     variant: array[int] = field(default_factory=lambda: array("i"))
     variants: list[str] = field(default_factory=list)
     saved: float = 0.0  # seconds that the rows of `cpu` are below the program as written, by better variants there
+    beside: list[Beside] = field(default_factory=list)
     _codes: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -59,7 +61,7 @@ class CostColumns:
     @classmethod
     def of(cls, table: CostTable) -> CostColumns:
         """The columns of a table in memory."""
-        columns = cls(list(table.pus))
+        columns = cls(list(table.pus), beside=table.beside or [])
         columns.add(table.rows, {name: at for at, name in enumerate(table.pus)})
         return columns
 
@@ -114,6 +116,8 @@ def _read(stream: JsonStream) -> CostColumns:
         seen.add(key)
         if key == "pus":
             columns.pus = decode(stream.value(), _PUS, key)
+        elif key == "beside":
+            columns.beside = decode(stream.value(), _BESIDE, key)
         elif key == "rows" and "pus" in seen:
             numbers = {name: at for at, name in enumerate(columns.pus)}
             _read_table(stream, key, _LINES, lambda rows, numbers=numbers: columns.add(rows, numbers))  # type: ignore[misc]

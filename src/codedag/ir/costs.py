@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from codedag.ir.fields import Natural, NBytes, OpId, Seconds, Status
+from codedag.ir.fields import Factor, Natural, NBytes, OpId, Seconds, Status
 
 Source = Literal["measured", "traced", "predicted"]
 Bound = Literal["compute", "memory", "overhead"]
@@ -84,6 +84,16 @@ class CostRow(msgspec.Struct, frozen=True, kw_only=True):
         _need_seconds(self.status, self.seconds)
 
 
+class Beside(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call of one op takes while another one runs in a second thread, by what it takes alone."""
+
+    op: OpId
+    beside: OpId
+    slowdown: Factor
+    low: Factor
+    high: Factor
+
+
 class CostTable(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """costs.json: one row per (op, pu); a pair without a row was not measured."""
 
@@ -91,6 +101,7 @@ class CostTable(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     version: Literal[1] = 1
     pus: list[str]
     rows: list[CostRow]
+    beside: list[Beside] | UnsetType = UNSET  # pairs of ops that were measured together
 
     def __post_init__(self) -> None:
         known, seen = set(self.pus), set()

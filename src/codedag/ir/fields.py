@@ -18,6 +18,7 @@ NBytes = Annotated[int, Meta(ge=0, le=LARGEST, description="bytes")]
 Seconds = Annotated[float, Meta(ge=0, description="seconds")]
 Watts = Annotated[float, Meta(ge=0, description="watts")]
 Joules = Annotated[float, Meta(ge=0, description="joules")]
+Factor = Annotated[float, Meta(ge=0, description="times as much")]
 Rate = Annotated[float, Meta(gt=0, description="bytes per second")]
 
 OpKind = Literal["call", "operator", "subscript", "region", "source", "sink"]

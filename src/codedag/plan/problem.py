@@ -45,6 +45,7 @@ class Problem:
         columns = costs if isinstance(costs, CostColumns) else CostColumns.of(costs)
         graph.topological_rows()  # a cycle is named here
         self.graph, self.machine, self.variants, self.saved = graph, machine, columns.variants, columns.saved
+        self.slowdowns = {(one.op, one.beside): one.slowdown for one in columns.beside}
         self.pus = [pu.name for pu in machine.pus]
         self.n, self.k = len(graph), len(self.pus)
         self._need_pus(columns)

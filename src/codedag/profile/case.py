@@ -57,6 +57,14 @@ class Case:
             self.wait()
         return result
 
+    def run(self, calls: int) -> None:
+        """Makes some calls; what they write over is not given back."""
+        function, args, keywords = self.function, self.args, self.keywords
+        for _ in repeat(None, calls):
+            function(*args, **keywords)
+        if self.wait is not None:
+            self.wait()
+
     def _restore(self) -> None:
         """Gives the arguments back what a call has written over: the next one must do the same work."""
         if self.writes:
@@ -78,7 +86,7 @@ class Case:
         function, args, keywords = self.function, self.args, self.keywords
         waited = Turns.so_far().waited if self._long else 0.0
         begun = time.perf_counter()
-        for _ in repeat(None, calls):
+        for _ in repeat(None, calls):  # not by `run`: its call would count as well
             function(*args, **keywords)
         if self.wait is not None:
             self.wait()

@@ -6,17 +6,22 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from codedag.backends.registry import Equivalence
 from codedag.devices.families import FAMILIES, family_of
 from codedag.devices.inventory import inventory
 from codedag.ir import CodedagError, CostTable, Machine, No, Op, RunDirectory, load, save
 from codedag.profile.figures import ENOUGH
 from codedag.profile.liveness import Peak, peak_of, training_peak
+from codedag.profile.process import PuProcess
 from codedag.profile.profiler import Contest, Profiler, Told
 from codedag.profile.roofline import SHORT_SECONDS
 from codedag.profile.sample import Sample, Samples
 from codedag.profile.store import Store
 from codedag.profile.table import Tabulator
+from codedag.profile.together import Meter, Together
 from codedag.profile.traced import calls_of, own_code
 from codedag.profile.variants import pus_of_registry
 
@@ -39,6 +44,7 @@ class Settings:
     pus: Collection[str] = ()
     allowed: Collection[Equivalence] = (Equivalence.EXACT,)
     fresh: bool = False
+    together: bool = False  # also measure the hottest operations side by side
 
 
 @dataclass(slots=True)
@@ -55,6 +61,7 @@ class Profiled:
     interrupted: bool = False
     known: int = 0  # cells that an earlier command had settled
     training_nbytes: int = 0  # of a step that goes forward and back through everything
+    together: Together | None = None
 
 
 def profile(path: str | Path, settings: Settings, told: Told = lambda done, at: None) -> Profiled:
@@ -91,13 +98,18 @@ def _profiled(
     calls = calls_of(run.graph, run.events) if run.has("events") else {}
     own = own_code(run.graph, run.events, recording, held_up) if run.has("events") else {}
     tabulator = Tabulator(run.graph, samples, contests, machine, pus, settings.allowed, traced, calls, held_up, own)
-    costs = tabulator.table()
+    costs = replace(tabulator.table(), beside=traced.beside if traced is not None else UNSET)
     save(costs, run.path / "costs.json")
+    together = _together(run, samples, settings, told) if settings.together and not profiler.interrupted else None
+    if together is not None and together.pairs and together.calm:
+        costs = replace(costs, beside=together.rows())
+        save(costs, run.path / "costs.json")
     scratch = {row.op: row.scratch_nbytes for row in costs.rows if row.pu == "cpu"}
     views = {row.op for row in costs.rows if row.roofline and row.pu == "cpu" and row.roofline.moved_nbytes == 0}
     cells = sum(len(contest.cells) for contest in contests.values())
-    notes = [*_notes(contests.values(), machine, pus), *_above_roof(costs)]
-    if profiler.interrupted:
+    notes = [*_notes(contests.values(), machine, pus), *_above_roof(costs), *(together.notes if together else [])]
+    interrupted = profiler.interrupted or (together is not None and together.interrupted)
+    if interrupted:
         notes.insert(0, "interrupted: what was measured so far is kept")
     return Profiled(
         run,
@@ -107,10 +119,22 @@ def _profiled(
         profiler.measured,
         peak_of(run.graph, scratch, views),
         notes,
-        profiler.interrupted,
+        interrupted,
         known,
         training_peak(run.graph, views),
+        together,
     )
+
+
+def _together(run: RunDirectory, samples: Samples, settings: Settings, told: Told) -> Together:
+    """What the operations that took the most time cost each other side by side, as the program has them."""
+    told(1.0, "side by side")
+    ops = sorted((op for op in run.graph.ops if op.kind not in ("region", "source")), key=_importance)
+    process = PuProcess("cpu", _directory(run))
+    try:
+        return Meter(process, settings.answer_seconds).measure(ops, samples, settings.budget_seconds)
+    finally:
+        process.close()
 
 
 def _need_fresh(samples: Samples) -> None:

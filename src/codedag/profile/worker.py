@@ -24,6 +24,7 @@ from codedag.instrument.guard import Declined, Failed
 from codedag.instrument.guard import attempt as guarded
 from codedag.ir.verdict import No
 from codedag.profile.case import Case, with_reused_buffer
+from codedag.profile.lanes import finish, rates
 from codedag.profile.leaves import moved_nbytes, nbytes_of
 from codedag.profile.repeatable import function_of, repeatable
 from codedag.profile.roofline import work_of
@@ -54,6 +55,8 @@ class Bench:
         return done
 
     def _do(self, request: dict[str, Any]) -> Answer:
+        if request["do"] in ("rates", "finish"):
+            return self._in_threads(request)
         number = int(request["case"])
         if request["do"] == "prepare":
             try:
@@ -67,6 +70,18 @@ class Bench:
             return {"status": "ok"}
         batch = self._cases[number].batch()
         return {"status": "ok", "seconds": batch.seconds, "page_faults": batch.page_faults, "clean": batch.clean}
+
+    def _in_threads(self, request: dict[str, Any]) -> Answer:
+        """Cases side by side: what a call takes of each, or how long it takes until all have done their calls."""
+        cases = [self._cases[int(number)] for number in request["cases"]]
+        if request["do"] == "rates":
+            found = rates(cases, float(request["seconds"]))
+            return {
+                "status": "ok",
+                "seconds": [one.seconds for one in found],
+                "waited": max(one.waited for one in found),
+            }
+        return {"status": "ok", "seconds": finish(cases, request["calls"], in_turn=bool(request["in_turn"]))}
 
     def _prepare(self, number: int, request: dict[str, Any]) -> Answer:
         sample = read(Path(request["sample"]))
