@@ -364,8 +364,8 @@ class _State:
         original = live.stand.__wrapped__
         own = 2 + names + sum(patch.holds(original) for patches in self.sets for patch in patches.patches)
         own += registry.references(original)
-        known: Any = sys.modules.get("codedag.backends.known")
-        own += known.references(original) if known is not None else 0
+        known = getattr(sys.modules.get("codedag.backends.known"), "references", None)  # None while it is being loaded
+        own += known(original) if known is not None else 0
         for _ in range(CALLS):
             if sys.getrefcount(original) <= own + 1:
                 return False

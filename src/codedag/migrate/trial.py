@@ -33,8 +33,9 @@ def median(values: Iterable[float]) -> float:
 
 def made() -> int:
     """How many arrays the substitutes have made in this thread that are kept for later calls."""
-    module = sys.modules.get("codedag.backends.remembered")
-    return 0 if module is None else int(module.made_here())
+    # another thread may be loading it: then it is there, and its functions are not
+    asked = getattr(sys.modules.get("codedag.backends.remembered"), "made_here", None)
+    return 0 if asked is None else int(asked())
 
 
 def _bounded(values: Iterable[float]) -> tuple[float, float, float]:

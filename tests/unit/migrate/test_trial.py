@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+import sys
+import types
 
 from codedag.backends.same import same
 from codedag.ir.verdict import No, Yes
+from codedag.migrate import trial as trial_module
 from codedag.migrate.guard import Failed
 from codedag.migrate.trial import EXCUSED, FIRST, FUTILE, KEPT, NOISY, Trial
 
@@ -217,3 +220,8 @@ def test_objects_that_say_themselves_that_they_differ_do():
     trial = Trial("x")
     trial.record(1.0, 0.5, same(Number(1), Number(2)))
     assert (trial.active, trial.mismatches, trial.checked) == (False, 1, 1)
+
+
+def test_a_module_that_another_thread_is_loading_has_made_nothing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "codedag.backends.remembered", types.ModuleType("codedag.backends.remembered"))
+    assert trial_module.made() == 0
