@@ -167,6 +167,31 @@ def test_substitutes_wait_for_the_programs_own_imports(plain, codedag, tmp_path)
     assert min(calls) >= 199, "the first call asks for the substitute"  # more where two ways are compared
 
 
+SORTED = """
+import sys
+assert 'numpy' not in sys.modules
+import numpy as np
+
+def item(x):
+    return np.sort(x)[::100].sum()
+
+rng = np.random.default_rng(0)
+data = [rng.random(40_000) for _ in range(8)]
+for epoch in range(12):
+    print(float(sum(item(x) for x in data)), epoch)
+"""
+
+
+def test_what_is_kept_in_memory_is_kept_from_the_first_call_on(plain, codedag, tmp_path):
+    (tmp_path / "sorted.py").write_text(SORTED)
+    expected = plain("sorted.py")
+    assert codedag("run", "sorted.py").stdout == expected.stdout
+    got = codedag("run", "-o", "2", "sorted.py")
+    assert (got.returncode, got.stdout) == (0, expected.stdout), got.stderr
+    recalls = [change for change in load(tmp_path / "2").report.changes if change.kind == "recall"]
+    assert [change.calls for change in recalls] == [8 * 10]  # what came twice is kept
+
+
 def test_what_no_longer_holds_is_not_kept(codedag, script):
     codedag("run", "--observe-only", script, 20)
     assert _entry(script).exists(), "a run that changes nothing proves nothing"

@@ -57,8 +57,11 @@ class Replay:
 
     def from_known(self, file: InstrumentedFile) -> None:
         """Makes the changes that are known for a file as it is loaded; the rest of it is observed as ever."""
+        mine = [move for move in self.pilot.known if move.file == file.path]
+        others = {site for move in mine if move.kind != "recall" for site in move.sites}
         for move in self.pilot.known:
-            if move.kind == "recall" or (move.kind == "substitute" and move.chain[0] in ROW_BY_ROW):
+            around = move.kind == "recall" and move.sites[0] in others
+            if around or (move.kind == "substitute" and move.chain[0] in ROW_BY_ROW):
                 continue  # found again in any case: the one around what is made here, the other before its first call
             if move.file == file.path and move.sha256 != file.sha256:
                 if file.path not in self.stale:

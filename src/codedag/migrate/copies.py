@@ -28,6 +28,8 @@ def copied(value: Any) -> Any:
 def _array(value: Any) -> Any:
     """A copy with the same flags: a view stays one, and what cannot be written cannot be written."""
     copy = value.copy("K")
+    if copy.strides != value.strides:  # an axis of one element: a sum that keeps its axes has it as in Fortran's order
+        copy = value.copy("F")
     copy = copy if value.flags.owndata else copy[...]
     if not value.flags.writeable:
         copy.flags.writeable = False
