@@ -60,7 +60,7 @@ def test_a_trace_has_its_calls_and_memory_over_time(traced):
 
 def test_what_is_known_of_the_effects_of_operations_is_in_a_trace_and_its_page(codedag, traced, tmp_path):
     effects = {op.name: op.effects for op in load(traced).graph.ops}
-    assert effects["numpy.clip"] == "pure, writes out if given"
+    assert effects["numpy.clip"] == "pure, writes out or argument 4 if given"
     assert effects["operator.truediv"] == "pure"
     assert codedag("view", "run", "--html", "page.html").returncode == 0
     ops = _data(tmp_path / "page.html")["ops"]

@@ -101,7 +101,11 @@ class EarlyBatch(Batch):
         if self._next < len(self.indices) and not self.reason:
             thread = Second(self)
             self._threads.append(thread)
-            thread.start()
+            try:
+                thread.start()
+            except BaseException:
+                self._threads.remove(thread)  # nobody can wait for it
+                raise
 
     def is_asked_for(self) -> bool:
         """Whether the program waits for this batch."""
@@ -161,11 +165,11 @@ class EarlyBatch(Batch):
 
     def finish(self) -> bool:
         """Whether all items are done; the program waits here."""
-        self.watch_generators()  # until now the program may have drawn itself
-        self.slots.release()
-        self._is_asked_for.set()
-        self._spawn()
         try:
+            self.watch_generators()  # until now the program may have drawn itself
+            self.slots.release()
+            self._is_asked_for.set()
+            self._spawn()
             self._through.wait()
         finally:
             self._close()

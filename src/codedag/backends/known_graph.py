@@ -19,6 +19,8 @@ _INPLACE = frozenset(
     f"operator.{name}"
     for name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor")
 )
+#: Of these, rows that look at the arguments may decline whatever they are given (`next`, `id`, `default_rng()`).
+_BY_ARGUMENTS = ("builtins.", "random.", "numpy.random.", "copy.")
 _WORDS = {
     Effect.PURE: "pure",
     Effect.READS: "reads a file that an argument names",
@@ -45,13 +47,16 @@ def _effect(op: Op, known: dict[str, Row]) -> str:
     if op.kind in ("operator", "subscript"):
         return _operator(op)
     row = known.get(op.name)
-    if op.kind != "call" or row is None:
+    if op.kind != "call" or row is None or (row.declines is not None and row.name.startswith(_BY_ARGUMENTS)):
         return UNKNOWN
     if row.into_self:
         return "writes its object" if row.effect is Effect.PURE else f"{_WORDS[row.effect]}, writes its object"
     says = _WORDS.get(row.effect, UNKNOWN)
+    if row.effect is Effect.PURE and not row.deterministic:
+        return f"{says}, not the same each time"
     named = [place for place in row.outs or () if isinstance(place, str)]
-    return f"{says}, writes {' or '.join(named)} if given" if named else says
+    at = [f"argument {place + 1}" for place in row.outs or () if isinstance(place, int)]
+    return f"{says}, writes {' or '.join(named + at)} if given" if named or at else says
 
 
 def _operator(op: Op) -> str:

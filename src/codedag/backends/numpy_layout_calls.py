@@ -92,7 +92,15 @@ def pad(rng: random.Random) -> Call:
 
 def small_pad(rng: random.Random) -> Call:
     """A call of numpy.pad with a small array."""
-    shapes = ((32, 32, 3), (28, 28), (rng.randint(1, 40), rng.randint(1, 40)), (500,), (3, 20, 20), (9000,), (40, 40, 3))
+    shapes = (
+        (32, 32, 3),
+        (28, 28),
+        (rng.randint(1, 40), rng.randint(1, 40)),
+        (500,),
+        (3, 20, 20),
+        (9000,),
+        (40, 40, 3),
+    )
     shape = weighted(rng, shapes, ((0,), (0, 3), (1, 1), (2, 3, 4, 5), (2,) * 6, (300, 300)), 0.12)
     layout = weighted(rng, ("plain",), ("fortran", "reversed", "strided", "cut", "broadcast"), 0.25)
     dtype = weighted(rng, (*_PADDED, "int64", "bool", "float16"), ("complex64",))

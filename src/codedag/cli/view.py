@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # A picture of a million operations takes some seconds; before this nobody wonders.
 PATIENCE_SECONDS = 2.0
+MOST_ADVISED = 50_000  # operations; beyond, looking for what could be saved takes longer than one waits
 FIGURES_WIDTH = 60  # of the table of operations: everything but the names, with places of some length
 
 
@@ -118,7 +119,7 @@ def _show(found: RunDirectory, most: int) -> None:
     graph = _graph(found)
     if graph is not None:
         _show_operations(graph, most, text.floor(info))
-        tell(*_covered(found, graph))
+        tell(*_covered(found, graph), *_advised(found, graph))
     else:
         tell(f"no graph: {_why_no_graph(info)}")
     tell(*(f"note: {note}" for note in info.notes))
@@ -144,6 +145,21 @@ def _covered(found: RunDirectory, graph: Graph) -> list[str]:
     timed = _timed(found)
     words = text.covered(graph, timed[0], found.run.command, timed[1]) if timed else ""
     return [words] if words else []
+
+
+def _advised(found: RunDirectory, graph: Graph) -> list[str]:
+    """What of the work could be saved, as far as the graph and the source show."""
+    from codedag.api.advice import advice_of, chains_of
+    from codedag.plan.passes import critical_path
+    from codedag.view import text
+    from codedag.view.advice import advice, chains
+
+    if len(graph) > MOST_ADVISED:
+        return [f"more than {MOST_ADVISED:,} operations: what could be saved was not looked for"]
+    done = {change.where for change in found.report.changes} if found.has("report") else set()
+    left = [one for one in advice_of(found, graph) if graph.op(one.op).where not in done]
+    rows = [one for one in chains_of(found, graph) if graph.op(one.ops[0]).where not in done]
+    return [*advice(graph, left, critical_path(graph).seconds, text.floor(found.run)), *chains(graph, rows)]
 
 
 def _next(found: RunDirectory) -> str:
@@ -271,6 +287,25 @@ def _status(status: str) -> str:
     return "still running, or killed" if status == "running" else status
 
 
+def _saved(found: RunDirectory, graph: Graph) -> dict[str, object]:
+    """What the passes found, what is left of the graph without it, and its longest chain."""
+    import msgspec
+
+    from codedag.api.advice import advice_of, chains_of
+    from codedag.plan.passes import critical_path, without
+
+    if len(graph) > MOST_ADVISED:
+        return {"advice": None}
+    advice = advice_of(found, graph)
+    left = without(graph, advice)
+    return {
+        "advice": msgspec.to_builtins(advice),
+        "advised": {"ops": len(graph), "ops_left": len(left), "seconds": sum(one.seconds for one in advice)},
+        "chains": msgspec.to_builtins(chains_of(found, graph)),
+        "critical_path": {"ops": (path := critical_path(graph)).ops, "seconds": path.seconds},
+    }
+
+
 def _facts(found: RunDirectory, most: int) -> dict[str, object]:
     import msgspec
 
@@ -289,6 +324,7 @@ def _facts(found: RunDirectory, most: int) -> dict[str, object]:
         ]
         timed = _timed(found)
         facts["coverage"] = text.coverage(graph, *timed) if timed else None
+        facts |= _saved(found, graph)
         facts["not_ranked"] = {"count": ranked.too_fast, "faster_than_seconds": floor, "shown": ranked.doubtful}
     if found.has("report"):
         facts["report"] = msgspec.to_builtins(found.report)

@@ -141,6 +141,8 @@ class Recall:
     # -- keeping
 
     def _note(self, key: Any, args: tuple[Any, ...], keywords: dict[str, Any], value: Any, seconds: float) -> None:
+        if not self.memory.keeps:  # the same items run as written next, to be compared: nothing has come again
+            return
         self._asked += 1
         mark = hash(key)  # two keys of one hash only raise hope
         if mark in self._seen:

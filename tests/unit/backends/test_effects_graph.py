@@ -14,7 +14,10 @@ def op(number, name, kind="call", in_sig="", **more):
 @pytest.mark.parametrize(
     ("name", "kind", "in_sig", "said"),
     [
-        ("numpy.concatenate", "call", "", "pure, writes out if given"),
+        ("numpy.concatenate", "call", "", "pure, writes out or argument 3 if given"),
+        ("numpy.empty", "call", "", "pure, not the same each time"),
+        ("builtins.next", "call", "", "unknown"),
+        ("numpy.random.default_rng", "call", "", "unknown"),
         ("numpy.ndarray.transpose", "call", "uint8[3]", "pure"),
         ("numpy.ndarray.sort", "call", "uint8[3]", "writes its object"),
         ("numpy.load", "call", "", "reads a file that an argument names"),

@@ -217,8 +217,7 @@ def test_what_shares_the_memory_of_an_argument_in_another_library_is_not_kept(ru
     assert not recall.trial.active or not recall._kept
 
 
-@pytest.mark.xfail(strict=True, reason="RED: a batch that is run twice to compare it raises the hope that arguments recur")
-def test_red_what_we_run_twice_to_compare_it_has_not_come_again(runs):
+def test_what_we_run_twice_to_compare_it_has_not_come_again(runs):
     recall, call = made()
     for each in arrays():
         with recall.memory.doing(keeps=False):  # items in threads, as widen.py has them when they are to be compared
