@@ -1,7 +1,7 @@
 """Substitutions from numpy: borders around small arrays, for which numpy.pad takes longer to begin than to copy.
 
-Along each axis a border repeats elements of the array.  Which ones, numpy.pad itself is asked once, by the numbers of the
-places; so any width that it knows is the same here.
+Along each axis a border repeats elements of the array.  Which ones, numpy.pad itself is asked once, by the numbers of
+the places; so any width that it knows is the same here.
 """
 
 from __future__ import annotations
