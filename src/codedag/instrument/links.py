@@ -61,14 +61,32 @@ def opened(tree: ast.Module, *, main: bool) -> list[Link]:
         for statement in (each for block in scope.blocks() for each in block if isinstance(each, ast.With)):
             item = statement.items[0]
             name, site = getattr(item.optional_vars, "id", ""), getattr(item.context_expr, "cd_site", -1)
-            if len(statement.items) == 1 and site >= 0 and names[name] == 2 and scope.hides(name):
-                found += [Link(site, use[1], use[2]) for use in _first_use(scope, statement, name)]
+            if len(statement.items) != 1 or site < 0 or not scope.hides(name):
+                continue
+            events = _Line(scope.attributes).of(statement.body)
+            if names[name] == 2 or (_is_bound_anew(events, name) and not _catches(scope, statement)):
+                found += [Link(site, use[1], use[2]) for use in _first_use(events, name)]
     return found
 
 
-def _first_use(scope: Scope, statement: ast.With, name: str) -> list[Any]:
+def _is_bound_anew(events: list[_Event], name: str) -> bool:
+    """Whether the statement that uses a name first gives it another value: `image = image.convert("RGB")`."""
+    first, *rest = [event for event in events if event.name == name][:2] or [None]
+    return first is not None and [(e.what, e.statement) for e in rest] == [("store", first.statement)]
+
+
+def _catches(scope: Scope, statement: ast.With) -> bool:
+    """Whether the program may go on where a name has kept what was opened, as its block has failed half-way."""
+    for part in (part for each in scope.body for part in ast.walk(each)):
+        if isinstance(part, ast.Try | ast.TryStar):
+            return True
+        if isinstance(part, ast.With | ast.AsyncWith) and part is not statement and statement in ast.walk(part):
+            return True  # which may be a contextlib.suppress
+    return False
+
+
+def _first_use(events: list[_Event], name: str) -> list[Any]:
     """What takes the value that is opened, if it is a site and nothing but sites comes before it."""
-    events = _Line(scope.attributes).of(statement.body)
     for i, event in enumerate(events):
         if event.what == "barrier":
             return []

@@ -30,6 +30,9 @@ def carried(statements):
         ("with A(a) as x:\n    return g(x).m()", ("A(a)", "g(x)", 0)),
         ("with A(a) as x:\n    y = g(b, k=x)\n    z = y + 1", ("A(a)", "g(b, k=x)", "k")),
         ("for i in a:\n    with A(i) as x:\n        y = x.m()", ("A(i)", "x.m()", "self")),
+        ("with A(a) as x:\n    x = x.m(1)\nreturn x", ("A(a)", "x.m(1)", "self")),  # bound anew
+        ("with A(a) as x:\n    x = x.m()\n    x = x.n()\nreturn g(x, x)", ("A(a)", "x.m()", "self")),
+        ("x = b\nwith A(a) as x:\n    x = g(x)", ("A(a)", "g(x)", 0)),
     ],
 )
 def test_one_use_is_a_link(statements, expected):
@@ -52,6 +55,13 @@ def test_one_use_is_a_link(statements, expected):
         "with A(a) as x:\n    z = x.m()\nlocals()",  # seen by name
         "with a as x:\n    z = x.m()",
         "x = b\nwith A(a) as x:\n    z = x.m()",
+        "with A(a) as x:\n    x = x.m(x)",  # bound anew, but read twice before
+        "with A(a) as x:\n    y = x.m()\n    x = x.n()",
+        "with A(a) as x:\n    x, y = x.m(), x",
+        "try:\n    with A(a) as x:\n        x = x.m()\nexcept E:\n    g(x)",  # what was opened is seen if m fails
+        "try:\n    g()\nfinally:\n    pass\nwith A(a) as x:\n    x = x.m()",
+        "with suppress(E):\n    with A(a) as x:\n        x = x.m()\nreturn x",
+        "with A(a) as x:\n    x = x.m()\ng = lambda: x",
     ],
 )
 def test_anything_else_is_none(statements):
