@@ -44,9 +44,9 @@ MORE = 1.75  # times as many rounds at most, until enough are not void
 #: Items of each example: enough for an epoch of about a second on two quiet cores.
 COUNTS = {
     "images_crop": 320,
-    "images_cv2": 320, "images_pil": 256, "images_albumentations": 256, "images_workers": 320, "birds_librosa": 96,
+    "images_cv2": 320, "images_pil": 256, "images_albumentations": 256, "images_workers": 320, "birds_librosa": 160,
     "xray_filters": 96, "table_pandas": 20000, "generator_loop": 320, "map_dicts": 384, "stream_shards": 320,
-    "nothing_to_gain": 512, "birds_librosa_ulp": 96,
+    "nothing_to_gain": 512, "birds_librosa_ulp": 160,
 }  # fmt: skip
 ULP = "_ulp"
 CLOSE = 1e-3  # of a loss, where rounding may differ: digits that training itself would not keep
