@@ -64,8 +64,8 @@ SUITES = """\
 as for both here, once more under the plan that this run leaves: what it kept in use and found faster. An
 interception ends by itself where declining calls took longer than the calls that were taken have saved, where a
 substitute was not faster on interleaved calls, and where it took almost none of its calls; so a function that tests
-call with tiny arrays leaves the plan. Calls after that count as intercepted too. Of librosa's tests those fail as they are
-whose recordings are kept in another repository.
+call with tiny arrays leaves the plan. Calls after that count as intercepted too. Of librosa's tests those fail as they
+are whose recordings are kept in another repository.
 """
 _WHERE = {"cuda": " on cuda, xpu, mps", "opencl:cpu": " by OpenCL"}
 

@@ -151,6 +151,18 @@ def test_what_the_program_changes_and_puts_back(plain, codedag, tmp_path, pictur
 
 
 @pytest.mark.long
+def test_a_data_set_that_counts_how_often_it_is_asked_for_its_length(plain, codedag, tmp_path, pictures):
+    counts = """
+class Counts(Data):
+    def __len__(self):
+        self.seen.append(1)
+        return 4 * len(self.paths)
+"""
+    source = LOOP.replace("Data(paths)", "Counts(paths)").replace("STEP", "print(len(data.seen))")
+    run(plain, codedag, tmp_path, pictures, counts + source)
+
+
+@pytest.mark.long
 def test_files_that_the_program_rewrites(plain, codedag, tmp_path, pictures):
     report = run(plain, codedag, tmp_path, pictures, FILES + LOOP.replace("STEP", REWRITES))
     assert report.verdict.identical
@@ -220,6 +232,53 @@ def test_the_indices_of_the_next_batch_are_looked_up_without_a_draw_from_a_gener
                 pulled += 1
                 batches._num_yielded += 1
     assert pulled > 20
+
+
+def samplers(data, torch):
+    """Everything that chooses indices for this data set, all of them or some."""
+    every = [data.SequentialSampler, data.RandomSampler, lambda of: data.RandomSampler(of, True, 13)]
+    every += [lambda of: data.RandomSampler(of, num_samples=30), lambda of: data.SubsetRandomSampler(list(range(9)))]
+    return [*every, lambda of: data.WeightedRandomSampler(torch.ones(20), 17)]
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("number", range(6))
+def test_the_data_set_is_not_asked_for_its_length_where_it_would_not_be(number, last):
+    torch = pytest.importorskip("torch")
+    from torch.utils import data
+
+    from codedag.autopilot.overlap import Overlap
+    from codedag.autopilot.pulled import length_of_epoch
+
+    class Counting(data.Dataset):
+        asked = 0
+
+        def __len__(self):
+            self.asked += 1
+            return 20
+
+        def __getitem__(self, index):
+            return index
+
+    def asked(pulls):
+        """How often it had been asked for its length at each batch, and how many were looked up early."""
+        of, found, pulled = Counting(), [], 0
+        make = samplers(data, torch)[number]
+        loader = iter(data.DataLoader(of, 4, sampler=make(of), drop_last=last))
+        while next(loader, None) is not None:
+            found.append(of.asked)
+            loader._num_yielded -= 1
+            assert length_of_epoch(loader) == len(make(range(20)))
+            ahead = Overlap(None)._pull(loader) if pulls else None
+            assert of.asked == found[-1]
+            loader._num_yielded += 1 + (ahead is not None)
+            found += [of.asked] * (ahead is not None)
+            pulled += ahead is not None
+        return [*found, of.asked], pulled
+
+    (plain, _), (early, pulled) = asked(False), asked(True)
+    assert early == plain
+    assert pulled >= 1
 
 
 @pytest.mark.parametrize("kind", [list, tuple, np.array])

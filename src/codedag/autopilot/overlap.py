@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codedag.autopilot.pulled import Pulled, looked_up_in
+from codedag.autopilot.pulled import Pulled, length_of_epoch, looked_up_in, permuted_at_once
 from codedag.autopilot.stacking import is_default
 from codedag.autopilot.stored import Stored, stored_while_running
 from codedag.backends.same import same
@@ -127,8 +127,9 @@ class Overlap:
     def batches(self) -> int:
         """How many batches the loader that is asked has in an epoch; many, if it does not say."""
         iterator = self._loader() if self._loader is not None else None
-        sampler = _known_sampler(iterator) if iterator is not None else None
-        return len(sampler) if sampler is not None else sys.maxsize
+        batches = _known_sampler(iterator) if iterator is not None else None
+        length = None if batches is None else length_of_epoch(iterator)
+        return sys.maxsize if batches is None or length is None else -(-length // batches.batch_size)
 
     def is_idle(self) -> bool:
         """Whether no batch has been begun early."""
@@ -242,11 +243,12 @@ class Overlap:
         batches = _known_sampler(iterator)
         if batches is None:
             return None
-        sampler = batches.sampler
-        if iterator._num_yielded + 2 > len(batches):
+        sampler, length = batches.sampler, length_of_epoch(iterator)
+        first, end = ((iterator._num_yielded + more) * batches.batch_size for more in (1, 2))
+        if length is None or first >= length or _draws_again(sampler, end, permuted_at_once(iterator)):
             return None
-        if _draws_again(sampler, (iterator._num_yielded + 2) * batches.batch_size):
-            return None
+        if end > length and (batches.drop_last or hasattr(sampler, "_num_samples")):
+            return None  # one that permutes asks the data set for its length when it comes to the end
         before = looked_up_in(sampler) if hasattr(sampler, "indices") else None
         if before is None and hasattr(sampler, "indices"):
             return None
@@ -283,7 +285,7 @@ def _known_sampler(iterator: Any) -> Any:
     return batches if fits else None
 
 
-def _draws_again(sampler: Any, count: int) -> bool:
+def _draws_again(sampler: Any, count: int, at_once: int | None) -> bool:
     """Whether a sampler that is asked for so many indices in all draws from a generator of the program's as it goes.
 
     One that permutes does so once more when it is asked for an index after the last one: so does a last batch that is
@@ -293,4 +295,4 @@ def _draws_again(sampler: Any, count: int) -> bool:
         return False
     if not hasattr(sampler, "data_source"):  # one that weighs: it draws all of them at once, before the first
         return False
-    return bool(sampler.replacement or count > len(sampler.data_source))
+    return bool(sampler.replacement or at_once is None or count > at_once)

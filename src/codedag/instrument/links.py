@@ -71,8 +71,8 @@ def opened(tree: ast.Module, *, main: bool) -> list[Link]:
 
 def _is_bound_anew(events: list[_Event], name: str) -> bool:
     """Whether the statement that uses a name first gives it another value: `image = image.convert("RGB")`."""
-    first, *rest = [event for event in events if event.name == name][:2] or [None]
-    return first is not None and [(e.what, e.statement) for e in rest] == [("store", first.statement)]
+    first = [event for event in events if event.name == name][:2]
+    return [event.what for event in first] == ["use", "store"] and first[0].statement is first[1].statement
 
 
 def _catches(scope: Scope, statement: ast.With) -> bool:
