@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results" / "startup.json"
 PAGE = ROOT / "docs" / "benchmarks.md"
 MARKS = ("<!-- startup: begin -->", "<!-- startup: end -->")
-SECONDS, ROUNDS = (1.0, 2.0, 5.0), 5
+SECONDS, ROUNDS = (1.0, 2.0, 5.0), 3
 WAYS = ("plain", "first", "second")
 FEW = 2  # turns of a program from which the seconds of one are told
 

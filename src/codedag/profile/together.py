@@ -22,7 +22,7 @@ ROUNDS, FEWEST_ROUNDS = 7, 3
 WINDOW_SECONDS = 0.06  # some turns of the interpreter's lock, which are 5 ms
 WORK_SECONDS = 0.05  # that each of a pair has to do
 BUSY = 0.1  # the share of waiting beyond which the table is that of a busy machine
-STEPS = 30  # of the fit; it has settled after a few
+STEPS = 300  # of the fit: after 30 a pair was still 13 % off in the worst of 3,000 tables that the model fits exactly
 
 
 @dataclass(frozen=True, slots=True)
