@@ -88,6 +88,11 @@ def test_random_programs(seed: int) -> None:
     assert fused > 300  # else the programs have drifted away from what is fused
 
 
+def test_warnings_keep_their_order() -> None:
+    """A mean that runs between two steps warned before the first of them, which was only written down."""
+    check(3211609634940)
+
+
 needs_compiler = pytest.mark.skipif(isinstance(find_compiler(), No), reason="no C compiler")
 
 

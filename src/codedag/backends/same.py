@@ -132,6 +132,8 @@ def _tensor_bytes(tensor: Any) -> Any:
     """The elements of a tensor as an array of bytes."""
     torch = sys.modules["torch"]
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
+    if plain.stride(0) != 1:  # one element that was expanded counts as contiguous, whatever its stride
+        plain = torch.empty(plain.shape, dtype=plain.dtype).copy_(plain)
     return plain.view(torch.uint8).numpy()
 
 

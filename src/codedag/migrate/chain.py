@@ -175,11 +175,23 @@ class Chain:
         pending, harmless = self._pending, self._effects.harmless
 
         def passing(*args: Any, **keywords: Any) -> Any:
-            if (pending.deferred or self._is_fast_under_way()) and not harmless(kind, args, keywords):
+            waits = pending.deferred or self._is_fast_under_way()
+            if waits and (self._may_warn(args, keywords) or not harmless(kind, args, keywords)):
                 self._settle_all(_shown(args[0] if kind == CALL else site.function), _getframe(1).f_globals)
             return caller.in_module(_getframe(1).f_globals)(*as_call(args, keywords))
 
         return passing
+
+    def _may_warn(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+        """Whether something that runs between steps may warn before steps do that are still to be found to warn.
+
+        A table shows beforehand that no step does; a chain of any numbers shows it only at its end.
+        """
+        if self._flows is None:
+            return False
+        array = sys.modules["numpy"].ndarray
+        given = (*args, *keywords.values(), getattr(args[0], "__self__", None) if args else None)
+        return any(isinstance(value, array) and value.size > 1 and value.dtype.kind in "fc" for value in given)
 
     def _is_fast_under_way(self) -> bool:
         return self._lane is not None and bool(self._lane.waiting())

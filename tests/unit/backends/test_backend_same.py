@@ -150,3 +150,10 @@ def test_a_long_column_is_compared_by_its_bytes():
     other = one.copy()
     other.loc[0, "a"] = -0.0
     assert same(one, other) == No("value['a']: 1 of 3 elements differ")
+
+
+def test_a_tensor_of_one_element_that_was_expanded():
+    torch = pytest.importorskip("torch")
+    one, other = (torch.full((1,), value).as_strided((1,), (0,)) for value in (1.0, 2.0))
+    assert same(one, one.clone().as_strided((1,), (0,)))
+    assert not same(one, other)
