@@ -53,7 +53,8 @@ def multiplied(frames: Array, bank: Array, bounds: Array, parts: Array) -> Array
     """The product of frames and filters in parts; None if it cannot be made here, or a value is not finite."""
     result = np.empty((len(bank), len(frames)), np.float32)
     sizes = (len(frames), frames.shape[1], len(bank), len(parts))
-    return result if _pixels.bank(frames, bank, bounds, parts, result, *sizes) else None
+    made = _pixels.bank(frames, bank, bounds, parts, result, *sizes)
+    return result if made and np.isfinite(result).all() else None  # numpy tells of a sum that is too large
 
 
 _bounds: dict[int, tuple[Array, Array]] = {}
