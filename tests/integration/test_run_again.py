@@ -173,10 +173,10 @@ assert 'numpy' not in sys.modules
 import numpy as np
 
 def item(x):
-    return np.sort(x)[::100].sum()
+    return np.linalg.svd(x, compute_uv=False).sum()  # takes long on every machine
 
 rng = np.random.default_rng(0)
-data = [rng.random(40_000) for _ in range(8)]
+data = [rng.random((160, 160)) for _ in range(8)]
 for epoch in range(12):
     print(float(sum(item(x) for x in data)), epoch)
 """
