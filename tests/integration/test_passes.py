@@ -216,7 +216,7 @@ import hashlib
 import numpy as np
 
 def window():
-    return np.kaiser(40_000, 14.0)
+    return np.kaiser(120_000, 14.0)
 
 def item(x):
     w = window()
@@ -226,7 +226,7 @@ def item(x):
 
 def main():
     rng = np.random.default_rng(0)
-    data = [rng.random(40_000) for _ in range(8)]
+    data = [rng.random(120_000) for _ in range(8)]
     for epoch in range(30):
         results = []
         for x in data: results.append(item(x))
