@@ -14,7 +14,7 @@ MOST = 256  # times that are kept
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class Reached:
     """What had become of a change at some time."""
 
     calls: int  # that were its own, unchecked
@@ -22,13 +22,13 @@ class Counted:
     pairs: int  # calls that ran both ways
 
     @classmethod
-    def of(cls, trial: Trial) -> Counted:
+    def of(cls, trial: Trial) -> Reached:
         """What has become of it by now."""
         return cls(trial.served() + trial.in_part, trial.seconds, len(trial.pairs))
 
 
-_NONE = Counted(0, 0.0, 0)
-Mark = tuple[float, dict[int, Counted]]
+_NONE = Reached(0, 0.0, 0)
+Mark = tuple[float, dict[int, Reached]]
 
 
 class Settled:
@@ -43,7 +43,7 @@ class Settled:
         now = perf_counter()
         self.first = now if self.first is None else self.first
         if len(self._marks) < MOST:
-            self._marks.append((now, {id(each.trial): Counted.of(each.trial) for each in applied}))
+            self._marks.append((now, {id(each.trial): Reached.of(each.trial) for each in applied}))
 
     def last(self, started: float, ended: float) -> Mark | None:
         """The last time at which a change was made while a good part of the run was still to come."""
@@ -53,7 +53,7 @@ class Settled:
 
 def since(mark: Mark, trial: Trial) -> tuple[tuple[float, float, float], float]:
     """The seconds that a change has saved since then (middle, low, high), and those that checking it took."""
-    before, now = mark[1].get(id(trial), _NONE), Counted.of(trial)
+    before, now = mark[1].get(id(trial), _NONE), Reached.of(trial)
     calls, seconds = now.calls - before.calls, now.seconds - before.seconds
     checking = 0.0 if trial.in_part else sum(b for _, b in trial.pairs[before.pairs :])
     return trial.saved(calls, seconds if now.seconds > 0 else None), checking
