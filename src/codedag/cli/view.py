@@ -152,11 +152,11 @@ def _advised(found: RunDirectory, graph: Graph) -> list[str]:
     from codedag.api.advice import advice_of, chains_of
     from codedag.plan.passes import critical_path
     from codedag.view import text
-    from codedag.view.advice import advice, chains
+    from codedag.view.advice import advice, chains, lines_of
 
     if len(graph) > MOST_ADVISED:
         return [f"more than {MOST_ADVISED:,} operations: what could be saved was not looked for"]
-    done = {change.where for change in found.report.changes} if found.has("report") else set()
+    done = lines_of(change.where for change in found.report.changes) if found.has("report") else set()
     left = [one for one in advice_of(found, graph) if graph.op(one.op).where not in done]
     rows = [one for one in chains_of(found, graph) if graph.op(one.ops[0]).where not in done]
     return [*advice(graph, left, critical_path(graph).seconds, text.floor(found.run)), *chains(graph, rows)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from codedag.ir import Graph
 from codedag.ir.findings import ChainBytes, Finding
 from codedag.view.text import size_text, time_text
@@ -27,6 +29,17 @@ def advice(graph: Graph, found: list[Finding], critical_seconds: float, floor_se
         share = critical_seconds / total
         lines.append(f"longest chain within an iteration: {time_text(critical_seconds)}, {share:.0%} of all operations")
     return lines
+
+
+def lines_of(places: Iterable[str]) -> set[str]:
+    """Each line of places such as `train.py:12` and `train.py:12-15`, as `file:line`."""
+    found = set()
+    for place in places:
+        file, _, lines = place.rpartition(":")
+        first, _, last = lines.partition("-")
+        if first.isdigit() and (last or first).isdigit():
+            found |= {f"{file}:{line}" for line in range(int(first), int(last or first) + 1)}
+    return found
 
 
 def _is_measured(graph: Graph, one: Finding, floor_seconds: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codedag.ir import Graph, Op
 from codedag.ir.findings import ChainBytes, Finding
-from codedag.view.advice import advice, chains
+from codedag.view.advice import advice, chains, lines_of
 
 
 def op(number, name, line):
@@ -37,3 +37,7 @@ def test_chains_are_told_by_their_lines():
     assert chains(GRAPH, rows) == [
         "  2 operations in a row at t.py:3-4 move 4.0 MB in each call, 2.0 MB in one walk, predicted 1.8x"
     ]
+
+
+def test_what_was_changed_over_several_lines_is_done_in_each_of_them():
+    assert lines_of(["a.py:3", "b:c.py:9-11", "odd"]) == {"a.py:3", "b:c.py:9", "b:c.py:10", "b:c.py:11"}
