@@ -5,7 +5,8 @@
     python bench/peers.py --peer dali --data DIR      one peer in this process, one line of JSON
 
 Work: JPEG file, RGB, random-resized-crop to 224, flip, brightness and contrast, normalise, CHW float32, batches of 32.
-Peers that run the script's own function (DataLoader, grain, SPDL, Ray) are compared with it bit for bit: each item
+`by_hand` is the work written for speed, and so a limit for whatever decodes in every epoch.
+Peers that run the script's own function (DataLoader, grain, SPDL, Ray), and it, are compared with it bit for bit: each item
 draws from a generator of its own, so that order does not matter.  DALI, tf.data and SPDL's own decoder are written anew
 in their operators: their pixels and draws are their own, and the table says so.
 `codedag` runs the unmodified script; its batches are compared with the plain script's.
@@ -99,6 +100,41 @@ def dataloader(workers: int) -> Batches:
             return item(self.paths[index])
 
     return lambda paths: iter(torch.utils.data.DataLoader(Pictures(paths), batch_size=BATCH, num_workers=workers))
+
+
+def by_hand() -> Batches:
+    """The same work as one would write it for speed: decode, crop, resize, a table for the arithmetic, in threads."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    import cv2
+    import numpy as np
+
+    cap()
+    sys.path.insert(0, str(SCRIPT.parent))
+    import images_crop
+
+    levels, (mean, std) = np.arange(256, dtype=np.float32)[:, None], map(np.array, (images_crop.MEAN, images_crop.STD))
+
+    def fill(path: str, out: Any) -> None:
+        images_crop.random = draws = _Own(path)  # type: ignore[attr-defined]
+        image = cv2.imread(path)
+        x, y, w, h = images_crop.random_box(image.shape[1], image.shape[0])
+        image = cv2.resize(image[y : y + h, x : x + w], (SIZE, SIZE))
+        if draws.random() < 0.5:
+            image = cv2.flip(image, 1)
+        table = np.clip(levels * draws.uniform(0.8, 1.2) + draws.uniform(-0.2, 0.2) * 255, 0, 255)
+        table = ((table / 255.0 - mean) / std).astype(np.float32)
+        for channel in range(3):
+            cv2.LUT(cv2.extractChannel(image, 2 - channel), np.ascontiguousarray(table[:, channel]), dst=out[channel])
+
+    def batches(paths: list[str]) -> Iterator[Any]:
+        with ThreadPoolExecutor(THREADS) as pool:
+            for start in range(0, len(paths), BATCH):
+                batch = np.empty((BATCH, 3, SIZE, SIZE), np.float32)
+                list(pool.map(fill, paths[start : start + BATCH], batch))
+                yield batch
+
+    return batches
 
 
 def grain() -> Batches:
@@ -246,6 +282,7 @@ PEERS: dict[str, tuple[Callable[[], Batches], bool]] = {
     "dataloader_0": (lambda: dataloader(0), True),
     "dataloader_1": (lambda: dataloader(1), True),
     "dataloader_2": (lambda: dataloader(2), True),
+    "by_hand": (by_hand, True),
     "grain": (grain, True),
     "spdl": (spdl, True),
     "spdl_io": (spdl_io, False),

@@ -10,7 +10,7 @@ A name that ends in _ulp is the example under `codedag run --allow ulp`: its los
 geometric mean leaves it out.
 
 Rates are items per second over the epochs after the first two, where observing and proving happen.  CPU is that of the
-whole process with its children.  A round whose baselines are not near their medians (so that no two of those kept
+process with its children, of the whole run and of the same epochs as the rates.  A round whose baselines are not near their medians (so that no two of those kept
 differ by more than 1.3x) is void and run again; a script with too many such rounds is void.
 """
 
@@ -142,28 +142,47 @@ class Bench:
 
 
 class Measure:
-    """Items per second after the first epochs, CPU and wall of the whole process, and the losses that it printed."""
+    """Items per second and CPU after the first epochs, CPU and wall of the whole process, and the printed losses."""
 
-    def __init__(self, rate: float, wall: float, cpu_per_item: float, losses: list[float]) -> None:
+    def __init__(self, rate: float, wall: float, cpu_per_item: float, cpu_later: float, losses: list[float]) -> None:
         self.rate, self.wall, self.cpu_per_item, self.losses = rate, wall, cpu_per_item, losses
+        self.cpu_later = cpu_later
 
     @classmethod
     def of(cls, command: list[str], environment: dict[str, str], count: int) -> Measure:
         """What one run of a command gives; the benchmark ends if the command fails."""
-        with tempfile.TemporaryFile("w+") as said:
-            started = time.perf_counter()
-            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said, stderr=subprocess.DEVNULL)
-            _, status, usage = os.wait4(process.pid, 0)
-            wall = time.perf_counter() - started
-            process.returncode = os.waitstatus_to_exitcode(status)
-            if process.returncode:
-                sys.exit(f"scripts: {' '.join(command)} ended with exit code {process.returncode}")
-            said.seek(0)
-            text = said.read()
-            rates = [float(rate) for rate in re.findall(r"([\d.]+) (?:items|images)/s", text)][WARM:]
-            losses = [float(loss) for loss in re.findall(r"loss ([\d.]+)", text)]
-        cpu = (usage.ru_utime + usage.ru_stime) / (count * EPOCHS)
-        return cls(len(rates) / sum(1 / rate for rate in rates), wall, cpu, losses)
+        said: list[tuple[str, float]] = []  # the lines with a rate, and the CPU that had been used when they came
+        losses: list[float] = []
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            command, cwd=ROOT, env={**environment, "PYTHONUNBUFFERED": "1"}, text=True, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        for line in process.stdout or ():
+            said += [(rate, cpu_of_session(process.pid)) for rate in re.findall(r"([\d.]+) (?:items|images)/s", line)]
+            losses += [float(loss) for loss in re.findall(r"loss ([\d.]+)", line)]
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            sys.exit(f"scripts: {' '.join(command)} ended with exit code {process.returncode}")
+        rates = [float(rate) for rate, _ in said[WARM:]]
+        whole = (usage.ru_utime + usage.ru_stime) / (count * EPOCHS)
+        later = (said[-1][1] - said[WARM - 1][1]) / (count * len(rates))
+        return cls(len(rates) / sum(1 / rate for rate in rates), wall, whole, later, losses)
+
+
+def cpu_of_session(session: int) -> float:
+    """Seconds of the processors that a session's processes have used, with those of children that have ended."""
+    ticks = 0
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = each.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended meanwhile
+            continue
+        if fields[3] == str(session):
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def steady(runs: dict[str, list[Measure]]) -> list[int]:
@@ -224,20 +243,26 @@ def write_table(report: dict[str, object]) -> None:
 def table(report: dict[str, object]) -> str:
     """The results as a table, one row for each example."""
     rows = [
-        "| example | against as written | against threads capped | CPU per item | same results |",
-        "|---|---|---|---|---|",
+        "| example | against as written | against threads capped | CPU per item | after two epochs | same results |",
+        "|---|---|---|---|---|---|",
     ]
     scripts: dict[str, dict[str, object]] = report["scripts"]  # type: ignore[assignment]
     for name, each in scripts.items():
-        cpu = [statistics.median(run["cpu_per_item"] for run in each[way]) for way in ("plain", "codedag")]  # type: ignore[attr-defined, index]
+        whole, later = (_processor(each, key) for key in ("cpu_per_item", "cpu_later"))
         cells = [_cell(each[f"against_{way}"]) for way in WAYS[:2]]  # type: ignore[arg-type]
         same = "yes" if each["bit_equal"] else f"losses within {each['losses_apart']:.0e}" if each["same"] else "NO"
-        rows.append(f"| {name} | {cells[0]} | {cells[1]} | {1e3 * cpu[0]:.2f} -> {1e3 * cpu[1]:.2f} ms | {same} |")
+        rows.append(f"| {name} | {cells[0]} | {cells[1]} | {whole} | {later} | {same} |")
     mean: dict[str, object] = report["geometric_mean"]  # type: ignore[assignment]
     exact = sum(not name.endswith(ULP) for name in scripts)
     what = f"geometric mean of the {exact} that are bit-equal (void left out)"
-    rows.append(f"| {what} | {mean['plain']}x | {mean['capped']}x | | |")
+    rows.append(f"| {what} | {mean['plain']}x | {mean['capped']}x | | | |")
     return "\n".join(rows)
+
+
+def _processor(each: dict[str, object], key: str) -> str:
+    """Milliseconds of CPU for an item, as written and under us; rows of earlier versions do not have all."""
+    every = [[run[key] for run in each[way] if key in run] for way in ("plain", "codedag")]  # type: ignore[attr-defined]
+    return " -> ".join(f"{1e3 * statistics.median(found):.2f}" for found in every) + " ms" if all(every) else "-"
 
 
 def _cell(against: dict[str, object]) -> str:

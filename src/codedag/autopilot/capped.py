@@ -110,7 +110,7 @@ def _is_free(cv2: Any, name: str) -> bool:
 
 def _other_holders(cv2: Any, files: set[str]) -> Iterator[str]:
     """The modules beside the program's own that have cv2, or a function of it."""
-    own = {id(value) for value in vars(cv2).values() if isinstance(value, types.BuiltinFunctionType)} | {id(cv2)}
+    own = {id(value) for value in tuple(vars(cv2).values()) if isinstance(value, types.BuiltinFunctionType)} | {id(cv2)}
     for name, module in list(sys.modules.items()):
         space = getattr(module, "__dict__", None)
         top = name.partition(".")[0]

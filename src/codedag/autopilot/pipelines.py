@@ -225,7 +225,7 @@ def _unknown(*_: Any) -> Form | None:
 
 def _is_own(kind: type) -> bool:
     """Whether a class, and the functions in it, are of the library or of Python itself."""
-    functions = [value for value in vars(kind).values() if callable(value) and hasattr(value, "__code__")]
+    functions = [value for value in tuple(vars(kind).values()) if callable(value) and hasattr(value, "__code__")]
     places = {kind.__module__, *(function.__module__ for function in functions)}
     return all(place.partition(".")[0] in ("albumentations", "builtins", "abc", "typing") for place in places)
 

@@ -260,7 +260,7 @@ class Reach:
         self._waiting.append(found)
         self._changed.append(lambda: type(value) is not kind or value.__dict__ is not found)
         self._class(kind)
-        if any(isinstance(each, classmethod) for each in vars(kind).values()):
+        if any(isinstance(each, classmethod) for each in tuple(vars(kind).values())):
             self._making(kind)
         return True
 

@@ -142,7 +142,7 @@ class Crew:
     @property
     def reports(self) -> list[WorkerReport]:
         """What the other processes have told so far."""
-        return [report for report in self._reports.values() if report.process != self.process]
+        return [report for report in tuple(self._reports.values()) if report.process != self.process]
 
     def by_change(self) -> dict[tuple[str, str, tuple[int, ...]], list[Share]]:
         """The shares of the other processes in each change."""

@@ -105,7 +105,7 @@ def knowledge() -> Table:
 
 def references(function: Any) -> int:
     """How many rows of the table hold a function."""
-    methods = (each[0] is function for rows in _table.methods.values() for each in rows.values())
+    methods = (each[0] is function for rows in tuple(_table.methods.values()) for each in tuple(rows.values()))
     return sum(methods) + (id(function) in _table.functions)
 
 

@@ -43,4 +43,4 @@ def _is_all_own(value: Any, roots: tuple[type, ...], depth: int = 8) -> bool:
 
 def _has_callbacks(value: Any) -> bool:
     """Whether it was given a function of the user's: transforms read images through `read_fn` and the like."""
-    return any(name.endswith("_fn") and held is not None for name, held in vars(value).items())
+    return any(name.endswith("_fn") and held is not None for name, held in tuple(vars(value).items()))

@@ -79,7 +79,7 @@ def _functions(table: Table, inside: Any) -> None:
     table.functions_of(builtins, "type", outs=(), fresh=False, opaque=(0,), most=1)
     for name, why in _REFUSED.items():
         table.functions_of(builtins, name, outs=(), opaque=_ALL, declines=lambda args, keywords, why=why: why)
-    for name, kind in vars(builtins).items():
+    for name, kind in tuple(vars(builtins).items()):
         if isinstance(kind, type) and issubclass(kind, Exception):
             table.functions_of(builtins, name, outs=(), fresh=False)
 

@@ -38,7 +38,8 @@ def with_effects(graph: Graph) -> Graph:
 
 def _by_name(wanted: set[str]) -> dict[str, Row]:
     table = knowledge()
-    found = {row.name: row for methods in table.methods.values() for _, row in methods.values() if row.name in wanted}
+    methods = [row for rows in tuple(table.methods.values()) for _, row in tuple(rows.values())]
+    found = {row.name: row for row in methods if row.name in wanted}
     functions = [pair for pair in list(table.functions.values()) if pair[1].name in wanted]
     return found | {row.name: table.complete(function, row) for function, row in functions}
 

@@ -118,7 +118,7 @@ def _load(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
 
 
 def _ufuncs(table: Table, numpy: Any) -> None:
-    for name in vars(numpy):
+    for name in tuple(vars(numpy)):  # another thread may load more of it
         ufunc: Any = getattr(numpy, name, None) if not name.startswith("_") else None
         if type(ufunc) is numpy.ufunc:
             outs = (*range(ufunc.nin, ufunc.nin + ufunc.nout), "out")

@@ -164,7 +164,7 @@ class Table:
         rows = self.rows_for(type(owner))
         if type(function) is types.MethodType:
             plain = _unpatched(function.__func__)
-            found = next((each for each in rows.values() if _unpatched(each[0]) is plain), None)
+            found = next((each for each in tuple(rows.values()) if _unpatched(each[0]) is plain), None)
         else:
             found = rows.get(function.__name__)
         return None if found is None else (found[1], owner)
@@ -172,7 +172,7 @@ class Table:
     def _class_method(self, function: Any, owner: type) -> tuple[Row, Any] | None:
         if id(owner) not in self.classes:
             return None
-        for defined, row in self.methods.get(owner, {}).values():
+        for defined, row in tuple(self.methods.get(owner, {}).values()):
             if type(defined) is classmethod and defined.__func__ is getattr(function, "__func__", None):
                 return row, UNBOUND
             if type(defined) is types.ClassMethodDescriptorType and defined.__name__ == function.__name__:

@@ -352,7 +352,7 @@ class _Table:
             self._load_one(name, functools.partial(importlib.import_module, name))
         points = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name)
         if not points and not self.problems:
-            own = [made for made in self._by_key.values() if made.module.startswith(f"{__package__}.")]
+            own = [made for made in tuple(self._by_key.values()) if made.module.startswith(f"{__package__}.")]
             attempt(contents.keep, [(made.source, made.module, made.pu) for made in own])
         for point in points:
             self._load_one(f"{point.name} = {point.value}", point.load)
@@ -369,7 +369,7 @@ class _Table:
 
     def _index(self) -> None:
         by_source: dict[str, tuple[Substitution, ...]] = {}
-        for made in sorted(self._by_key.values(), key=_place):
+        for made in sorted(tuple(self._by_key.values()), key=_place):
             by_source[made.source] = (*by_source.get(made.source, ()), made)
         self._by_source = by_source
 

@@ -181,7 +181,7 @@ class Choice:
 
         Each class of calls counts by the time that its calls take: one that came twice says nothing beside thousands.
         """
-        known = [one for one in self.ballots.values() if one.timings[at].count and one.timings[ORIGINAL].count]
+        known = [one for one in tuple(self.ballots.values()) if one.timings[at].count and one.timings[ORIGINAL].count]
         used = [one for one in known if at not in one.closed] or known
         taken = [(one.served[at] + one.timings[at].count) * one.timings[at].middle for one in used]
         total = sum(taken)

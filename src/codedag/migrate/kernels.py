@@ -90,14 +90,14 @@ class Shelf:
 
     def engines(self) -> list[str]:
         """The engines of the kernels that are ready, with what was said about them."""
-        every = [*self.ready, *(k for k in self.flows.values() if not isinstance(k, No))]
+        every = [*self.ready, *(k for k in tuple(self.flows.values()) if not isinstance(k, No))]
         notes = [f"{k.engine}" + (f" ({k.note})" if getattr(k, "note", "") else "") for k in every]
         return list(dict.fromkeys(notes))
 
     def reasons(self) -> list[str]:
         """Why a better engine was not used, or no kernel at all."""
         declined = [f"{name}: {why}" for kernel in self.ready for name, why in kernel.declined]
-        refused = [*self._refused.values(), *(k for k in self.flows.values() if isinstance(k, No))]
+        refused = [*self._refused.values(), *(k for k in tuple(self.flows.values()) if isinstance(k, No))]
         return list(dict.fromkeys([*declined, *(no.reason for no in refused)]))
 
     def wait(self, seconds: float) -> None:

@@ -9,10 +9,12 @@ import os
 import pathlib
 import random
 import time
+from typing import Any
 
 import numpy as np
 import pytest
 
+from codedag.backends import known_table
 from codedag.backends.known import USER, Effect, Known, known_call, known_operator
 from codedag.ir.verdict import No
 
@@ -265,3 +267,25 @@ def test_dates_and_the_clock():
     assert ask(datetime.datetime(2020, 1, 2).strftime, "%d").effect is Effect.PURE
     assert ask(datetime.datetime.now).effect is Effect.CLOCK
     assert ask(datetime.date.today).effect is Effect.CLOCK
+
+
+def test_a_row_is_found_while_another_thread_learns_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Kind:
+        def first(self) -> None: ...
+        def second(self) -> None: ...
+        def third(self) -> None: ...
+
+    table, plain = known_table.Table(), known_table._unpatched
+    table.hold(Kind)
+    table.methods_of(Kind, "first second", outs=())
+
+    def meanwhile(function: Any) -> Any:
+        monkeypatch.setattr(known_table, "_unpatched", plain)
+        table.methods_of(Kind, "third", outs=())
+        return plain(function)
+
+    value = Kind()
+    plains = iter((plain, meanwhile))  # the called method is asked first, then the rows
+    monkeypatch.setattr(known_table, "_unpatched", lambda function: next(plains)(function))
+    found = table.row_of(value.second)
+    assert found is not None and found[0].name.endswith("Kind.second") and found[1] is value
