@@ -6,9 +6,9 @@
 
 Work: JPEG file, RGB, random-resized-crop to 224, flip, brightness and contrast, normalise, CHW float32, batches of 32.
 `by_hand` is the work written for speed, and so a limit for whatever decodes in every epoch.
-Peers that run the script's own function (DataLoader, grain, SPDL, Ray), and it, are compared with it bit for bit: each item
-draws from a generator of its own, so that order does not matter.  DALI, tf.data and SPDL's own decoder are written anew
-in their operators: their pixels and draws are their own, and the table says so.
+Peers that run the script's own function (DataLoader, grain, SPDL, Ray), and `by_hand`, are compared with the script
+bit for bit: each item draws from a generator of its own, so that order does not matter.  DALI, tf.data and SPDL's own
+decoder are written anew in their operators: their pixels and draws are their own, and the table says so.
 `codedag` runs the unmodified script; its batches are compared with the plain script's.
 """
 

@@ -10,8 +10,9 @@ A name that ends in _ulp is the example under `codedag run --allow ulp`: its los
 geometric mean leaves it out.
 
 Rates are items per second over the epochs after the first two, where observing and proving happen.  CPU is that of the
-process with its children, of the whole run and of the same epochs as the rates.  A round whose baselines are not near their medians (so that no two of those kept
-differ by more than 1.3x) is void and run again; a script with too many such rounds is void.
+process with its children, of the whole run and of the same epochs as the rates.  A round whose baselines are not near
+their medians (so that no two of those kept differ by more than 1.3x) is void and run again; a script with too many such
+rounds is void.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # patches are loaded by the first program that wants one
 HOT = 0.05  # share of the load from which a call is looked into
 SHORTEST = 0.01  # of the time since the start: what was observed for less counts as if for this long
 FEW = 6  # calls after which its share is believed
+WALKS = 0.4  # seconds that putting stands in place of functions that others hold takes with putting these back, twice
 COUNTED, PATIENCE = 1.0, 20.0  # seconds for which calls inside are counted first, at least and if there are none
 #: Libraries whose functions are called from everywhere: replacing them would change what other calls are known to do.
 CORE = frozenset({"builtins", "numpy", "operator", "torch"})
@@ -51,6 +52,7 @@ class Inside:
         self._wishes: list[Wish] = []  # of a plan: granted once their library is loaded
         self._sets: list[Patches] = []
         self._counted: list[tuple[Wish, Patch]] = []  # whose calls are counted first
+        self._held: list[Wish] = []  # whose calls are counted once a walk over the heap is worth it
         self._since = 0.0
 
     def expect(self, wish: Wish) -> None:
@@ -68,6 +70,9 @@ class Inside:
             found = self._found()
             if found:
                 self._count(found)
+        if self._held and not self._counted and self._affords_walks():
+            held, self._held = self._held, []
+            self._count(held)
         if self._counted:
             waiting += self._called(time.monotonic() - self._since)
         if waiting:
@@ -75,12 +80,22 @@ class Inside:
 
     def _count(self, wishes: list[Wish]) -> None:
         """Counts the calls of functions that a library may call: a proof costs time, and most are not called."""
-        from codedag.migrate.patches import Patch, Patches
+        from codedag.migrate.patches import HELD, Patch, Patches
 
-        self._counted = [(wish, Patch(wish.source)) for wish in wishes]
+        every = [(wish, Patch(wish.source)) for wish in wishes]
+        patches = Patches(*(patch for _, patch in every), near=True, walks=self._affords_walks())
+        self._sets.append(patches)
+        patches.apply()
+        self._held += [wish for wish in wishes if patches.refused.get(wish.source) == HELD]
+        self._counted = [(wish, patch) for wish, patch in every if wish not in self._held]
         self._since = time.monotonic()
-        self._sets.append(Patches(*(patch for _, patch in self._counted), near=True))
-        self._sets[-1].apply()
+        if not self._counted:
+            self._sets.pop().restore()
+
+    def _affords_walks(self) -> bool:
+        """Whether the program has run for so long that it need not notice walks over the heap, which hold it up."""
+        passed = time.perf_counter() - self.pilot.started_at
+        return self.pilot.max_overhead * passed >= WALKS
 
     def _called(self, seconds: float) -> list[Wish]:
         """The functions that were called while their calls were counted; nothing while it is too early to say."""

@@ -62,6 +62,7 @@ _LIBRARIES: dict[str, Callable[[Table, Any], None]] = {
     "scipy.ndimage": known_scipy.learn_ndimage,
     "scipy.signal": known_scipy.learn_signal,
     "scipy.fft": known_scipy.learn_fft,
+    "scipy.io.wavfile": known_scipy.learn_wavfile,
     "soundfile": known_audio.learn_soundfile,
     "albumentations": known_albumentations.learn,
     "pandas": known_pandas.learn,

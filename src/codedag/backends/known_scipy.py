@@ -82,6 +82,18 @@ def learn_fft(table: Table, module: Any) -> None:
     table.functions_of(module, _FFT, outs=(), declines=_overwrites)
 
 
+def learn_wavfile(table: Table, module: Any) -> None:
+    """Adds scipy.io.wavfile: sound is read at once, from the name of a file."""
+    table.functions_of(module, "read", effect=Effect.READS, outs=(), files=(0, "filename"), declines=_sound_file)
+
+
+def _sound_file(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+    if len(args) > 1 or keywords.get("mmap"):
+        return "it may map the file"
+    name = args[0] if args else keywords.get("filename")
+    return device(name) if type(name).__module__ in ("builtins", "pathlib") else "it is given an open file"
+
+
 def _overwrites(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
     return "it may overwrite its input" if keywords.get("overwrite_x") or len(args) > 4 else ""
 

@@ -369,7 +369,7 @@ class _Table:
 
     def _index(self) -> None:
         by_source: dict[str, tuple[Substitution, ...]] = {}
-        for made in sorted(tuple(self._by_key.values()), key=_place):
+        for made in sorted(self._by_key.values(), key=_place):
             by_source[made.source] = (*by_source.get(made.source, ()), made)
         self._by_source = by_source
 

@@ -33,6 +33,7 @@ from codedag.migrate.usable import is_loading, library_of, loaded_to_its_end
 FORMAT = "codedag-patches"
 UNDISTURBED = 10.0  # seconds
 CALL, CALLS = 0.001, 5  # seconds that a call of a function is waited for, and how often
+HELD = "somebody else holds the function"
 OWN_REFERENCES = 2  # to a stand that is nowhere: by what is live here, and by who counts
 
 
@@ -141,11 +142,11 @@ class Patches:
 
     A set that is `near` reaches the names of modules and classes: no walk over the heap, which holds a program up,
     unless somebody else holds the function, who could tell the two apart.  Restoring it walks only if somebody has got
-    hold of a stand meanwhile.
+    hold of a stand meanwhile.  Without `walks`, it refuses functions that somebody else holds.
     """
 
-    def __init__(self, *patches: Patch, near: bool = False) -> None:
-        self.patches, self.near = patches, near
+    def __init__(self, *patches: Patch, near: bool = False, walks: bool = True) -> None:
+        self.patches, self.near, self.walks = patches, near, walks
         self.refused: dict[str, str] = {}
         self.applied: list[Patch] = []
         self.active = False
@@ -184,7 +185,12 @@ class Patches:
                 self.refused.pop(patch.source, None)
                 wanted.append(patch)
         fresh = [live for live in map(self._stand_in, wanted) if live is not None]
-        return _state.put(fresh, started, self.near)
+        report = _state.put(fresh, started, self.near, self.walks)
+        for patch in wanted:
+            if id(patch.original) not in _state.live:
+                self.refused[patch.source] = HELD
+                self.applied.remove(patch)
+        return report
 
     def _stand_in(self, patch: Patch) -> _Live | None:
         """Puts the patch on the stand of its function; the live function, if nobody had replaced it yet."""
@@ -338,8 +344,8 @@ class _State:
         if not self.sets:
             self.watch.stop()
 
-    def put(self, fresh: list[_Live], started: float, near: bool = False) -> Report:
-        """Puts the stands in place of their functions."""
+    def put(self, fresh: list[_Live], started: float, near: bool = False, walks: bool = True) -> Report:
+        """Puts the stands in place of their functions; what would need a walk is let go, if there shall be none."""
         if not fresh:
             return Report()
         edits: list[Edit] = []
@@ -347,6 +353,10 @@ class _State:
         names = Sweep(tuple(live.stand for live in fresh), to_stand=True).names() if near else {}
         for live in fresh:
             live.near = near and not self._is_held_elsewhere(live, names[id(live.stand.__wrapped__)])
+            if not live.near and not walks:
+                stands.native.set_layers(live.stand, ())
+                self._let_go(live)
+        fresh = [live for live in fresh if live.near or walks]
         for alike in ([live for live in fresh if live.near], [live for live in fresh if not live.near]):
             sweep = Sweep(tuple(live.stand for live in alike), to_stand=True)
             try:

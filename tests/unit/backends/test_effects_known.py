@@ -229,6 +229,15 @@ def test_in_place_operators_write_what_can_change():
     assert known_operator("setitem", ({}, "a", Mine.__new__(Mine))).writes == (0,)
 
 
+def test_sound_is_read_from_names_and_at_once():
+    wavfile = pytest.importorskip("scipy.io.wavfile")
+    answer = known_call(wavfile.read, ("a.wav",), {})
+    assert isinstance(answer, Known)
+    assert (answer.effect, answer.files) == (Effect.READS, (0, "filename"))
+    assert isinstance(known_call(wavfile.read, ("a.wav",), {"mmap": True}), No)
+    assert isinstance(known_call(wavfile.read, (io.BytesIO(),), {}), No)
+
+
 def test_files_that_are_read_move_on():
     with open(__file__) as file:
         assert ask(file.read).writes == ("self",)
@@ -288,4 +297,6 @@ def test_a_row_is_found_while_another_thread_learns_more(monkeypatch: pytest.Mon
     plains = iter((plain, meanwhile))  # the called method is asked first, then the rows
     monkeypatch.setattr(known_table, "_unpatched", lambda function: next(plains)(function))
     found = table.row_of(value.second)
-    assert found is not None and found[0].name.endswith("Kind.second") and found[1] is value
+    assert found is not None
+    assert found[0].name.endswith("Kind.second")
+    assert found[1] is value

@@ -24,7 +24,7 @@ from patched import GETTERS, holders, unreached
 
 from codedag.migrate import _patch_twin, stands
 from codedag.migrate.holders import Sweep
-from codedag.migrate.patches import Patch, Patches, Report
+from codedag.migrate.patches import HELD, Patch, Patches, Report
 from codedag.migrate.patches import _state as patches_state
 
 C_FUNCTION, PYTHON, UFUNC, DISPATCHED = (
@@ -154,6 +154,22 @@ def test_who_holds_a_function_cannot_tell_it_from_a_near_stand(library, walks):
         assert user.held[0](1) == "replaced"
     assert walks
     assert [id(library.f), id(user.held[0]), *map(id, user.names)] == [original] * 3
+
+
+def test_a_set_that_does_not_walk_refuses_what_somebody_holds(library, walks):
+    user = sys.modules["user_of_patches"] = types.ModuleType("user_of_patches")
+    user.held, original = [library.f], id(library.f)
+    patches = Patches(Patch(f"{library.__name__}.f"), Patch(f"{library.__name__}.g"), near=True, walks=False)
+    with patches:
+        assert patches.refused == {f"{library.__name__}.f": HELD}
+        assert library.f is user.held[0]
+        library.g(1)
+        assert [patch.counts().calls for patch in patches.patches] == [0, 1]
+    assert not walks
+    assert id(library.f) == original
+    with Patches(Patch(f"{library.__name__}.f", lambda x: "replaced"), near=True):  # it can be replaced later
+        assert user.held[0](1) == "replaced"
+    assert id(user.held[0]) == original
 
 
 def test_what_was_passed_on_while_a_near_set_was_applied_is_put_back_too(library, walks):
