@@ -25,6 +25,7 @@ from codedag.instrument.sites import CALL, INPLACE, ITERATE, RECORD, RETURN, SET
 from codedag.ir.verdict import No
 from codedag.migrate import _order
 from codedag.migrate._order import ALWAYS, INSTEAD, ONCE, THEN, Check
+from codedag.migrate.holders import COUNTS_HOLDERS
 from codedag.migrate.remember import Recall
 from codedag.migrate.standin import Method, StandIn
 from codedag.migrate.stands import behind
@@ -250,14 +251,19 @@ class Cover:
 
     def _is_own(self, check: Check, known: Known, values: tuple[Any, ...], holders: int) -> bool:
         """Whether what is written is held by one local name alone, down to its memory."""
+        if not COUNTS_HOLDERS:
+            return False
         info = check.site.info
         ahead = self._of(info.file).get(info.owner)  # none for the code of a module itself
         own = ahead.own.get(info.index, 0) if ahead is not None else 0
+        more = ahead.parts.get(info.index, 0) if ahead is not None else 0
+        if check.kind == SETITEM and more and _is_view(values[2], values[0]):
+            own += more  # the part that was changed, which goes once it is written
         if holders > (max(own, _NAMED) if check.listed and check.kind == INPLACE else own):
             return False
         if check.kind == CALL and known.writes != ("self",):
             return False
-        return _holds_its_memory(_target(check, values))
+        return _holds_its_memory(_target(check, values), more)
 
     # -- code of the program
 
@@ -366,8 +372,8 @@ def _making(kind: type) -> list[types.CodeType] | None:
     return [code for code in codes if not (generated and code.co_filename == "<string>")]
 
 
-def _holds_its_memory(target: Any) -> bool:
-    """Whether writing into something that nobody else holds is seen by nobody else."""
+def _holds_its_memory(target: Any, more: int = 0) -> bool:
+    """Whether writing into something that nobody else holds is seen by nobody else; `more` hold the whole of a part."""
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if torch is not None and isinstance(target, torch.Tensor):
         return type(target) is torch.Tensor and _has_own_storage(torch, target)
@@ -376,7 +382,14 @@ def _holds_its_memory(target: Any) -> bool:
     if type(target) is not numpy.ndarray:  # a file that is mapped into memory is everybody's
         return False
     base = target.base
-    return base is None or (type(base) is type(target) and base.base is None and _order.references(base) <= _BASE)
+    return base is None or (
+        type(base) is type(target) and base.base is None and _order.references(base) <= _BASE + more
+    )
+
+
+def _is_view(part: Any, whole: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and type(part) is numpy.ndarray and part.base is whole
 
 
 def _has_own_storage(torch: Any, tensor: Any) -> bool:

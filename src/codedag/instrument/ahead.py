@@ -35,6 +35,8 @@ class Ahead:
     twice: bool = False  # there are two functions of this name: the gate is that of one of them
     # sites that may write into what the function alone holds -> the references to it if that is so
     own: dict[int, int] = field(default_factory=dict)
+    # those of `x[i] op= v` with a local x -> the references to x more than to the memory of a view that nobody else has
+    parts: dict[int, int] = field(default_factory=dict)
 
     def forbid(self, why: str) -> None:
         """Notes why it cannot; the first reason counts."""
@@ -154,11 +156,24 @@ class _Body:
         for node in self.nodes:
             site, holders = _written(node, local, ())
             self.ahead.own |= {site: holders} if holders else {}
+            if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Subscript):
+                self._change_of_a_part(node, node.target.value, local)
         for block in (n for n in self.nodes if isinstance(n, ast.With)):
             names = {item.optional_vars.id for item in block.items if isinstance(item.optional_vars, ast.Name)}
             inside = [node for statement in block.body for node in _own_nodes(statement)]
             self.ahead.own |= {s: h for node in inside for s, h in [_written(node, local, names)] if h}
         self.ahead.gate = self._gate()
+
+    def _change_of_a_part(self, node: ast.AugAssign, whole: ast.expr, local: set[str]) -> None:
+        """Notes the sites of `x[i] op= v`: what was read is held by the operator alone, x by its name and the store."""
+        held = hasattr(node, "cd_held")  # then x is held until it is written, too
+        operator, store = (
+            getattr(node, name, -1) for name in (("cd_held", "cd_keep") if held else ("cd_site", "cd_set"))
+        )
+        self.ahead.own[operator] = 1
+        if isinstance(whole, ast.Name) and whole.id in local:
+            self.ahead.own[store] = 2
+            self.ahead.parts |= {operator: 1 + held, store: 1}
 
     def _escapes(self, node: Any) -> str:
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):

@@ -13,6 +13,8 @@ from typing import Any
 from codedag.migrate import stands as stand_module
 from codedag.migrate.journal import Edit, Left
 
+#: Whether the count of references tells of every holder: from Python 3.14 on, what is passed on is often only borrowed.
+COUNTS_HOLDERS = sys.version_info < (3, 14)
 _FRAMES = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 _TRUE_OWNERS = (type, types.FunctionType)  # their dicts and defaults are theirs, whoever else has got hold of them
 _CONTAINERS = (dict, tuple, list, types.MethodType)

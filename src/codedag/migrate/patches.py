@@ -25,7 +25,7 @@ from codedag.ir.clock import perf_counter, sleep
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import stands
 from codedag.migrate.guarded import REASONS, Guarded
-from codedag.migrate.holders import Sweep, class_of, space
+from codedag.migrate.holders import COUNTS_HOLDERS, Sweep, class_of, space
 from codedag.migrate.journal import Edit, Left, Report, changed
 from codedag.migrate.later import Watch
 from codedag.migrate.usable import is_loading, library_of, loaded_to_its_end
@@ -372,6 +372,8 @@ class _State:
     def _is_held_elsewhere(self, live: _Live, names: int) -> bool:
         """Whether anybody holds a function beside its names and ourselves; who just calls it is waited for."""
         original = live.stand.__wrapped__
+        if not COUNTS_HOLDERS:
+            return True
         own = 2 + names + sum(patch.holds(original) for patches in self.sets for patch in patches.patches)
         own += registry.references(original)
         known = getattr(sys.modules.get("codedag.backends.known"), "references", None)  # None while it is being loaded
