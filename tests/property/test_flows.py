@@ -93,6 +93,41 @@ def test_warnings_keep_their_order() -> None:
     check(3211609634940)
 
 
+STANDARD = """
+import numpy as np
+seen = []
+class Net:
+    def f(self, image, *rest):
+        x = (image - image.mean()) / (image.std() + 1e-6)
+        return x.astype(np.float32)
+"""
+BY_COLUMN = """
+import numpy as np
+seen = []
+class Net:
+    def f(self, image, *rest):
+        n = len(image)
+        x = image * 1.5 + n
+        x = (x - np.mean(image, axis=0, keepdims=True)) / (np.std(image, axis=0, keepdims=True) + 1e-6)
+        return x
+"""
+
+
+@pytest.mark.parametrize("source", [STANDARD, BY_COLUMN])
+def test_what_is_asked_of_the_array_between_steps_does_not_end_the_chain(source: str) -> None:
+    rng = np.random.default_rng(1)
+    image = rng.uniform(-1, 2, (80, 90, 3)).astype(np.float32)
+    fused, plain = fused_module(source, lambda module: [call(module, image) for _ in range(3)]), plain_module(source)
+    assert fused.chains
+    before = fused.calls()
+    hard = image.copy()
+    hard[3, 4:9] = [[np.inf, -np.inf, 3e38], [np.nan, 0.0, -0.0], [3e38, 3e38, 3e38], [1e-42, 1, 2], [1, 2, 3]]
+    for each in (image, image[::-1], hard, image[:0], image.astype(np.float64)):
+        different = differences(observed(plain, call, [each.copy()]), observed(fused.module, call, [each.copy()]))
+        assert not different, different
+    assert fused.calls() - before >= 3
+
+
 needs_compiler = pytest.mark.skipif(isinstance(find_compiler(), No), reason="no C compiler")
 
 

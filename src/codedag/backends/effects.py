@@ -25,18 +25,27 @@ _DRAWS = (
 _NUMPY = {
     "array": 2, "asarray": 2, "zeros": 2, "ones": 2, "full": 3, "arange": 4, "float32": 1, "float64": 1, "uint8": 1,
     "int32": 1, "int64": 1, "sqrt": 1, "exp": 1, "log": 1, "absolute": 1, "minimum": 2, "maximum": 2, "clip": 3,
-    "add": 2, "subtract": 2, "multiply": 2, "divide": 2, "mean": 2, "round": 2,
+    "add": 2, "subtract": 2, "multiply": 2, "divide": 2, "mean": 2, "round": 2, "std": 2, "var": 2, "sum": 2,
+    "min": 2, "max": 2, "amin": 2, "amax": 2,
 }  # fmt: skip
 _TORCH = {"tensor": 1, "as_tensor": 1, "zeros": 9, "ones": 9, "arange": 3, "rand": 9, "randn": 9, "randint": 3}
 _ARRAY_METHODS = {
     "astype": 1, "copy": 1, "reshape": 9, "transpose": 9, "mean": 1, "std": 1, "sum": 1, "min": 1, "max": 1,
-    "ravel": 1, "flatten": 1, "item": 9, "tolist": 0, "view": 1,
+    "ravel": 1, "flatten": 1, "item": 9, "tolist": 0, "view": 1, "var": 1,
 }  # fmt: skip
 _TENSOR_METHODS = {
     "float": 0, "double": 0, "item": 0, "view": 9, "reshape": 9, "permute": 9, "mean": 0, "std": 0, "unsqueeze": 1,
     "numpy": 0, "tolist": 0, "clone": 0,
 }  # fmt: skip
 _DRAWS_INTO = {"random": 2, "standard_normal": 2}  # the next positional argument would be `out`
+# What never warns, what warns only as numpy's flags of errors tell, and what of this does otherwise for no elements.
+_SILENT = frozenset(["copy", "reshape", "transpose", "ravel", "flatten", "view", "item", "tolist"])
+_REDUCES = frozenset(["mean", "std", "var", "sum", "min", "max", "amin", "amax"])
+_FLAGGED = _REDUCES | frozenset(
+    ["astype", "sqrt", "exp", "log", "absolute", "minimum", "maximum", "clip", "add", "subtract", "multiply", "divide"]
+)
+_USUAL = frozenset({"axis", "keepdims", "dtype"})  # with other words, reductions warn of more
+NEVER, BY_FLAGS, SOMEHOW = range(3)
 _BOUND = (types.MethodType, types.BuiltinMethodType)  # only these are asked for their __self__
 _WRITES = frozenset({"out", "dst", "where", "like"})
 
@@ -52,6 +61,8 @@ class Effects:
         self._methods |= dict.fromkeys((random.Random, random.SystemRandom), dict.fromkeys(_DRAWS.split(), 9))
         self._values: set[type] = {*_NUMBERS}
         self._arrays: set[type] = set()
+        self._scalars: set[type] = set()
+        self._flagged: dict[int, str] = {}  # functions of numpy by identity
         self._learned: set[str] = set()
 
     def _know(self, module: Any, most: dict[str, int]) -> None:
@@ -64,13 +75,15 @@ class Effects:
         if numpy is not None and "numpy" not in self._learned and hasattr(numpy, "random"):
             self._learned.add("numpy")
             self._know(numpy, _NUMPY)
+            self._flagged = {id(getattr(numpy, name)): name for name in _NUMPY.keys() & _FLAGGED}
+            self._scalars = {t for t in numpy.sctypeDict.values() if t is not numpy.object_}
             generators = (numpy.random.RandomState, numpy.random.Generator)
             self._methods |= {of: {**dict.fromkeys(_DRAWS.split(), 9), **_DRAWS_INTO} for of in generators}
             self._methods[numpy.ndarray] = _ARRAY_METHODS
             self._values |= {
                 numpy.dtype,
                 *_dtypes(numpy),
-                *(t for t in numpy.sctypeDict.values() if t is not numpy.object_),
+                *self._scalars,
             }
             self._arrays.add(numpy.ndarray)
         if torch is not None and "torch" not in self._learned and hasattr(torch, "Tensor"):
@@ -92,6 +105,24 @@ class Effects:
         if kind == CALL:
             return self._call(args[0], args[1:], keywords)
         return all(map(self._plain, args))
+
+    def warns(self, kind: int, args: tuple[Any, ...], keywords: dict[str, Any]) -> int:
+        """How a harmless operation may warn: not at all, of errors of floating point, or of anything."""
+        function = args[0] if kind == CALL else None
+        owner = getattr(function, "__self__", None) if type(function) in _BOUND else None
+        given = [value for value in (*args, *keywords.values(), owner) if self._is_fraction(value)]
+        if kind == GETITEM or function is len or (not given and id(function) not in self._flagged):
+            return NEVER
+        if kind != CALL:
+            return BY_FLAGS
+        name: str = function.__name__ if type(owner) in self._arrays else self._flagged.get(id(function), "")  # type: ignore[union-attr]
+        if name in _REDUCES and not (keywords.keys() <= _USUAL and all(value.size for value in given)):
+            return SOMEHOW
+        return NEVER if name in _SILENT else BY_FLAGS if name in _FLAGGED else SOMEHOW
+
+    def _is_fraction(self, value: Any) -> bool:
+        """Whether numpy may tell of errors when it computes with it."""
+        return (type(value) in self._arrays or type(value) in self._scalars) and value.dtype.kind in "fc"
 
     def _call(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
         most = self._most_arguments(function)

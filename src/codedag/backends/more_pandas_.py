@@ -13,10 +13,11 @@ import numpy as np
 from codedag.backends import more_pandas_calls
 from codedag.backends.pandas_ import NUMPY, PANDAS
 from codedag.backends.registry import EXACT, Call, substitutes
-from codedag.backends.row_functions import ATOMS, RowFunction, noticing, row_function
+from codedag.backends.row_functions import ATOMS, RowFunction, row_function
 from codedag.backends.row_source import Unfit
 from codedag.backends.same import same
 from codedag.instrument.guard import Declined
+from codedag.instrument.warned import noticing
 from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import No, Verdict, Yes
 

@@ -17,7 +17,6 @@ import re
 import sys
 import types
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -484,14 +483,3 @@ def _inner_code(function: types.FunctionType, made: Any) -> types.CodeType:
 
 def _code_constants(code: types.CodeType) -> list[types.CodeType]:
     return [each for each in code.co_consts if isinstance(each, types.CodeType)]
-
-
-@contextmanager
-def noticing() -> Iterator[list[str]]:
-    """A list that tells, after the block, what numpy would have warned about or raised in it."""
-    import numpy as np
-
-    noticed: list[str] = []
-    ways = {kind: "ignore" if way == "ignore" else "call" for kind, way in np.geterr().items()}
-    with np.errstate(call=lambda kind, flag: noticed.append(kind), **ways):  # type: ignore[arg-type]
-        yield noticed

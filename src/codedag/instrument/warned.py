@@ -135,6 +135,16 @@ def numbers_mode() -> Any:
     return tuple(numpy.geterr().values()) if numpy is not None else None
 
 
+@contextmanager
+def noticing() -> Iterator[list[str]]:
+    """A list that tells, after the block, what numpy would have warned about or raised in it."""
+    numpy: Any = sys.modules["numpy"]
+    noticed: list[str] = []
+    ways = {kind: "ignore" if way == "ignore" else "call" for kind, way in numpy.geterr().items()}
+    with numpy.errstate(call=lambda kind, flag: noticed.append(kind), **ways):
+        yield noticed
+
+
 class _Here:
     """Matches every warning of the thread that made it."""
 

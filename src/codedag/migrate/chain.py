@@ -16,10 +16,11 @@ from typing import Any
 
 import msgspec
 
-from codedag.backends.effects import Effects
+from codedag.backends.effects import BY_FLAGS, NEVER, SOMEHOW, Effects
 from codedag.backends.elementwise import ROLES, Operand, Role
 from codedag.backends.same import same
 from codedag.instrument.sites import CALL, SETITEM
+from codedag.instrument.warned import noticing
 from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import No
 from codedag.migrate import lane as fast
@@ -175,23 +176,30 @@ class Chain:
         pending, harmless = self._pending, self._effects.harmless
 
         def passing(*args: Any, **keywords: Any) -> Any:
-            waits = pending.deferred or self._is_fast_under_way()
-            if waits and (self._may_warn(args, keywords) or not harmless(kind, args, keywords)):
-                self._settle_all(_shown(args[0] if kind == CALL else site.function), _getframe(1).f_globals)
-            return caller.in_module(_getframe(1).f_globals)(*as_call(args, keywords))
+            space = _getframe(1).f_globals
+            if pending.deferred or self._is_fast_under_way():
+                warns = self._warns(kind, args, keywords) if harmless(kind, args, keywords) else SOMEHOW
+                if warns == BY_FLAGS:
+                    try:
+                        with noticing() as noticed:
+                            found = caller.in_module(space)(*as_call(args, keywords))
+                    except BaseException:
+                        self._settle_all(_shown(args[0] if kind == CALL else site.function), space)
+                        raise
+                    if not noticed:
+                        return found
+                if warns:
+                    self._settle_all(_shown(args[0] if kind == CALL else site.function), space)
+            return caller.in_module(space)(*as_call(args, keywords))
 
         return passing
 
-    def _may_warn(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
-        """Whether something that runs between steps may warn before steps do that are still to be found to warn.
+    def _warns(self, kind: int, args: tuple[Any, ...], keywords: dict[str, Any]) -> int:
+        """How something that runs between steps may warn, before steps do that are still to be found to warn.
 
         A table shows beforehand that no step does; a chain of any numbers shows it only at its end.
         """
-        if self._flows is None:
-            return False
-        array = sys.modules["numpy"].ndarray
-        given = (*args, *keywords.values(), getattr(args[0], "__self__", None) if args else None)
-        return any(isinstance(value, array) and value.size > 1 and value.dtype.kind in "fc" for value in given)
+        return NEVER if self._flows is None else self._effects.warns(kind, args, keywords)
 
     def _is_fast_under_way(self) -> bool:
         return self._lane is not None and bool(self._lane.waiting())
