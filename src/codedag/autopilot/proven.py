@@ -30,6 +30,15 @@ from codedag.tune.machine_key import machine_key
 
 MOST_ENTRIES = 200
 MOST_NBYTES = 4 << 20  # of one entry; a real one has some kilobytes
+TRIES = 2  # runs that begin with the proofs which earlier ones ended before
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A substitution that a run wanted and ended before it was proven, and how many runs asked for it first."""
+
+    source: str
+    into: str
+    tries: Natural = 0
 
 
 class Entry(msgspec.Struct, kw_only=True, frozen=True):
@@ -42,6 +51,7 @@ class Entry(msgspec.Struct, kw_only=True, frozen=True):
     versions: dict[str, str]  # of Python, of CodeDAG, and of the libraries that the program had loaded
     moves: list[Proven]
     kernels: list[tuple[Natural, Natural]] = []
+    wanted: list[Wanted] = []
 
 
 @dataclass(slots=True)
@@ -51,6 +61,7 @@ class Store:
     target: Target
     allow: Iterable[str] = ()
     why_not: str = ""
+    wanted: list[Wanted] = field(default_factory=list)  # what earlier runs ended before
     _folder: Path = field(default_factory=lambda: cache_dir() / "plans")
 
     @property
@@ -76,7 +87,14 @@ class Store:
             self.why_not = f"the plan of an earlier run cannot be read ({error}): {self.path}"
             return None
         self.why_not = self._why_not(entry)
-        return None if self.why_not else entry
+        if self.why_not:
+            return None
+        self.wanted = entry.wanted
+        return entry
+
+    def first(self) -> list[tuple[str, str]]:
+        """What is to be proven as soon as the program begins, as source and library."""
+        return [(each.source, each.into) for each in self.wanted if each.tries < TRIES]
 
     def _why_not(self, entry: Entry) -> str:
         if entry.program != self.program:
@@ -91,14 +109,22 @@ class Store:
                 return f"the plan of an earlier run was made with {name} {was}, here is {now.get(name) or 'none'}"
         return ""
 
-    def keep(self, moves: Iterable[Proven], libraries: Iterable[str], kernels: Iterable[tuple[int, int]]) -> None:
-        """Replaces the entry by what is proven now; nothing proven takes it away."""
+    def keep(
+        self, moves: Iterable[Proven], libraries: Iterable[str], kernels: Iterable[tuple[int, int]],
+        unproven: Iterable[tuple[str, str]] = (),
+    ) -> None:  # fmt: skip
+        """Replaces the entry by what is proven now, and what would have been; nothing of both takes it away."""
         kept = [move for move in moves if move.kind in MOVES]
-        if not kept:
+        tries = {(each.source, each.into): each.tries + 1 for each in self.wanted}
+        wanted = [Wanted(*each, tries.get(each, 0)) for each in sorted(set(unproven))]
+        if not kept and not wanted:
             self.path.unlink(missing_ok=True)
             return
         found = versions({"python": "", "codedag": "", "rewriter": "", **dict.fromkeys(libraries, "")})
-        entry = Entry(program=self.program, machine=machine(), versions=found, moves=kept, kernels=sorted(set(kernels)))
+        entry = Entry(
+            program=self.program, machine=machine(), versions=found, moves=kept, kernels=sorted(set(kernels)),
+            wanted=wanted,
+        )  # fmt: skip
         try:
             write_atomically(self.path, msgspec.json.encode(entry))
             self._bound()

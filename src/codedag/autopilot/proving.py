@@ -29,6 +29,7 @@ LITTLE = "its calls took too little time to have it proven"
 WORTH = 0.3
 #: And for what waits while that process runs: its libraries are loaded, and most proofs take it a tenth of a second.
 MORE = 0.03
+WANTED = 0.1  # seconds of calls for which a proof that did not come about is asked for when the next run begins
 LOADING, LOOK = 30.0, 0.02  # seconds for which a library that is being imported is waited for, and between two looks
 
 
@@ -47,6 +48,7 @@ class Proving:
         self._waiting: list[tuple[Substitution, Callable[[], None], Callable[[], float]]] = []
         self._asked = False  # the first of these
         self._little: set[str] = set()  # what was never asked for
+        self.unproven: dict[str, tuple[str, str]] = {}  # what was wanted and not proven: source and library by name
 
     def __call__(self, substitution: Substitution) -> Verdict:
         """Yes if it is; what is not known is proven where the program does not notice."""
@@ -54,7 +56,10 @@ class Proving:
             return proven_here(substitution)
         prover = self._there()
         with self._aside():
-            return No(self._why_ended(substitution)) if self._ended else prover(substitution)
+            verdict = No(self._why_ended(substitution)) if self._ended else prover(substitution)
+        if verdict == No(ENDED):
+            self.unproven[substitution.name] = (substitution.source, substitution.into)
+        return verdict
 
     def _why_ended(self, substitution: Substitution) -> str:
         return LITTLE if substitution.name in self._little else ENDED
@@ -91,6 +96,11 @@ class Proving:
         """
         self._waiting.append((substitution, then, taken))
 
+    def ahead(self, questions: Collection[tuple[str, str]]) -> None:
+        """Has proven what an earlier run wanted and ended before: the program is still loading its libraries."""
+        if questions and not self._synchronous and not self._ended:
+            self._there().ahead(questions)
+
     def waits(self) -> bool:
         """Whether something is to be done once a proof has ended, or there is one that is worth its time."""
         least = WORTH if self._prover is None or not self._prover.is_running() else MORE
@@ -115,6 +125,8 @@ class Proving:
     def left(self) -> list[Callable[[], None]]:
         """What still waits at the end: it hears that there will be no proof."""
         self._little = {each.name for each, _, _ in self._waiting[self._asked :]}
+        worth = [each for each, _, taken in self._waiting if taken() >= WANTED]
+        self.unproven |= {each.name: (each.source, each.into) for each in worth}
         return [then for _, then, _ in self._waiting]
 
     def end(self) -> None:
@@ -125,7 +137,7 @@ class Proving:
 
     def rest(self) -> None:
         """Ends the other process while there is nothing to prove."""
-        if self._prover is not None and not self.waits():
+        if self._prover is not None and not self.waits() and (self._ended or not self._prover.is_asked()):
             attempt(self._prover.rest)
 
     def forget(self) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 
 # by name: a program may leave a mock on the modules
 from os import getpid
@@ -65,6 +67,8 @@ def run(target: Target, keeper: Keeper, options: Options | None = None) -> Finis
     if not pilot.resting:
         around.enter_context(importing(pilot.program))
     pilot.start()
+    if store is not None and not pilot.resting and (first := store.first()):
+        pilot.later(partial(_without_result, pilot.prove.ahead, first))
     spans = _before(options.begun, pilot.started_at)
     ending = launch.run(target, lambda path, source: pilot.program.load(path, source, main=True))
     ended = perf_counter()
@@ -74,6 +78,10 @@ def run(target: Target, keeper: Keeper, options: Options | None = None) -> Finis
         return Finished(ending, None, keeper, pilot, forked=True)
     done = after(_finished, keeper, pilot, vain, around, ending, (spans, ended))
     return Finished(ending, None, keeper, pilot, done.reason) if done.__class__ is Failed else done  # type: ignore[return-value]
+
+
+def _without_result(function: Callable[..., object], *args: object) -> None:
+    after(function, *args)
 
 
 def _before(begun: float | None, started: float) -> Spans:
@@ -223,7 +231,8 @@ def _remember(vain: Vain, pilot: Pilot, outcome: Outcome, seconds: float) -> Non
     unused = [move for move in pilot.known if move.key not in tried and move.file not in pilot.replay.stale]
     libraries = set(loaded_versions()) - {"python", "codedag", "platform"}
     own = [(kernel.spec.itemsize, kernel.spec.channels) for kernel in pilot.shelf.ready]
-    vain.store.keep([*outcome.proven, *unused], libraries, [*own, *pilot.team.crew.kernels()])
+    kernels, unproven = [*own, *pilot.team.crew.kernels()], pilot.prove.unproven.values()
+    vain.store.keep([*outcome.proven, *unused], libraries, kernels, unproven)
     vain.keep(pilot, outcome, seconds, libraries)
 
 

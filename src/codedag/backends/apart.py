@@ -11,6 +11,8 @@ import os
 import select
 import subprocess
 import sys
+from collections import deque
+from collections.abc import Iterable
 from io import FileIO
 from typing import Any
 
@@ -34,22 +36,20 @@ class Prover:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = False
-        self._open: Substitution | None = None  # the question that was asked and is not answered yet
+        self._open: Substitution | None = None  # what was begun and is not answered yet
         self._until = 0.0  # when it is given up
+        self._asked: deque[str] = deque()  # what was asked and is not answered yet, in this order
+        self._half = b""  # an answer that has not come to its end
         self._said: dict[str, Verdict] = {}  # where nothing can be kept, this remembers
 
     def __call__(self, substitution: Substitution) -> Verdict:
         """Yes if the substitution keeps its promise on this machine; what is known already is not proven again."""
         known = self.known(substitution)
-        if known is not None:
-            return known
-        if self._open is not None:
-            self._answered()
-            known = self.known(substitution)
         return self._proven(substitution) if known is None else known
 
     def known(self, substitution: Substitution) -> Verdict | None:
         """The verdict if it needs no proof; None if it does."""
+        self._hear()
         said = self._said.get(substitution.name)
         return said if said is not None else known_here(substitution)
 
@@ -57,9 +57,20 @@ class Prover:
         """Whether the other process is there, with what it has loaded."""
         return self._process is not None and self._process.poll() is None
 
+    def is_asked(self) -> bool:
+        """Whether there are answers to come."""
+        self._hear()
+        return bool(self._asked)
+
+    def ahead(self, questions: Iterable[tuple[str, str]]) -> None:
+        """Asks for substitutions (source and library) that nobody waits for yet."""
+        for question in questions:
+            if not self._ended:
+                self._ask(*question)
+
     def begin(self, substitution: Substitution) -> bool:
         """Asks without waiting for the answer; False if nobody can be asked so."""
-        if self._ended or self._open is not None or not _is_ours(substitution) or not self._ask(substitution):
+        if self._ended or self._open is not None or not self._is_asked_for(substitution):
             return False
         self._open, self._until = substitution, time.monotonic() + MOST_SECONDS
         return True
@@ -70,25 +81,50 @@ class Prover:
             return True
         if time.monotonic() > self._until:
             self._process.kill()
-        elif not select.select([self._process.stdout.fileno()], [], [], 0)[0]:  # type: ignore[union-attr]
+        self._hear()
+        if self._open.name in self._asked:
             return False
-        self._answered()
+        self._open = None
         return True
 
-    def _answered(self) -> None:
-        """Waits for the answer to what was begun."""
-        asked, self._open = self._open, None
-        answer = b"" if self._process is None else _line(self._process)
-        if asked is not None and answer:
-            self._said[asked.name] = _verdict(answer, self._process)
+    def _is_asked_for(self, substitution: Substitution) -> bool:
+        """Whether the answer for a substitution will come; it is asked for if nobody has."""
+        if not _is_ours(substitution):
+            return False
+        return substitution.name in self._asked or self._ask(substitution.source, substitution.into)
 
     def _proven(self, substitution: Substitution) -> Verdict:
         if not _is_ours(substitution):
             return proven_here(substitution)  # of a plug-in, which another process may not find
-        answer = b""
         for _ in range(2):  # the process may have ended just before it was asked
-            answer = answer or (b"" if self._ended else self._asked(substitution))
-        return No(ENDED) if self._ended else _verdict(answer, self._process)
+            if not self._ended and self._is_asked_for(substitution):
+                self._wait_for(substitution.name)
+            if substitution.name in self._said:
+                return self._said[substitution.name]
+        return No(ENDED) if self._ended else _verdict(b"", self._process)
+
+    def _wait_for(self, name: str) -> None:
+        until = time.monotonic() + MOST_SECONDS
+        while name in self._asked and self._process is not None and self._process.stdout is not None:
+            if not select.select([self._process.stdout.fileno()], [], [], max(until - time.monotonic(), 0))[0]:
+                self._process.kill()
+                self._process.wait()
+            self._hear()
+
+    def _hear(self) -> None:
+        """Takes in the answers that are there; if the other process has ended, no more will come."""
+        while self._asked and self._process is not None and self._process.stdout is not None:
+            pipe = self._process.stdout.fileno()
+            if not select.select([pipe], [], [], 0)[0]:
+                return
+            part = os.read(pipe, 1 << 16)
+            if not part:
+                self._process.kill()
+                self._process.wait()
+                self._asked.clear()
+            *answers, self._half = (self._half + part).split(b"\n")
+            for answer in answers:
+                self._said[self._asked.popleft()] = _verdict(answer, self._process)
 
     def end(self) -> None:
         """Ends the proof that runs, if any; there will be no more.  Whoever waits for it hears at once."""
@@ -100,7 +136,7 @@ class Prover:
     def rest(self) -> None:
         """Ends the other process, which nobody asks now: a program that waits for any child must not meet it."""
         process, self._process = self._process, None
-        self._open = None
+        self._forget_questions()
         if process is not None:
             _close(process)
 
@@ -115,27 +151,29 @@ class Prover:
             self._process.returncode = 0  # not waited for by this one
             _close(self._process)
             self._process = None
-        self._open = None
+        self._forget_questions()
 
-    def _asked(self, substitution: Substitution) -> bytes:
-        """What the other process says; nothing if it has ended, as it does when it had nothing to do for long."""
-        return _line(self._process) if self._ask(substitution) and self._process is not None else b""
+    def _forget_questions(self) -> None:
+        self._open, self._half = None, b""
+        self._asked.clear()
 
-    def _ask(self, substitution: Substitution) -> bool:
+    def _ask(self, source: str, into: str) -> bool:
         """Whether the other process, which is started if there is none, was asked."""
         if self._process is not None and self._process.poll() is not None:
             _close(self._process)
             self._process = None
         if self._process is None:
-            self._process = _start()
+            self._process, self._half = _start(), b""
+            self._asked.clear()
         if self._ended:
             self._process.kill()
-        question = json.dumps([substitution.source, substitution.into]).encode() + b"\n"
+        question = json.dumps([source, into]).encode() + b"\n"
         try:
             self._process.stdin.write(question)  # type: ignore[union-attr]
             self._process.stdin.flush()  # type: ignore[union-attr]
         except OSError:
             return False
+        self._asked.append(f"{source} -> {into}")
         return True
 
 
@@ -161,21 +199,6 @@ def _close(process: subprocess.Popen[bytes]) -> None:
         except OSError:  # what was still to be written has nowhere to go
             continue
     process.wait()
-
-
-def _line(process: subprocess.Popen[bytes]) -> bytes:
-    """The next line that a process writes; nothing if it ends or takes too long, and then it is ended."""
-    assert process.stdout is not None
-    until, said = time.monotonic() + MOST_SECONDS, b""
-    while not said.endswith(b"\n"):
-        ready = select.select([process.stdout], [], [], max(until - time.monotonic(), 0))[0]
-        part = os.read(process.stdout.fileno(), 1 << 16) if ready else b""
-        if not part:
-            process.kill()
-            process.wait()
-            return b""
-        said += part
-    return said
 
 
 def _verdict(said: bytes, process: subprocess.Popen[bytes] | None) -> Verdict:

@@ -21,7 +21,8 @@ class Substitution:
     """Something with a name that a prover can be asked for."""
 
     def __init__(self, name):
-        self.name = name
+        self.name = self.source = name
+        self.into = "there"
         self.module = "codedag.backends.median_"
 
 
@@ -37,6 +38,9 @@ class Prover:
 
     def is_running(self):
         return self.running
+
+    def is_asked(self):
+        return False
 
     def begin(self, substitution):
         self.asked.append(substitution.name)
@@ -118,6 +122,15 @@ def test_no_proof_begins_before_its_calls_took_long_and_the_longest_come_first(p
     for then in proving.left():
         then()
     assert done == [No(ENDED), No(LITTLE)]
+    assert proving.unproven == {"short": ("short", "there"), "long": ("long", "there")}  # for the next run
+
+
+def test_what_would_have_saved_little_is_not_asked_for_by_the_next_run(proving):
+    proving.soon(Substitution("short"), lambda: None, lambda: 0.05)
+    proving.end()
+    for then in proving.left():
+        then()
+    assert proving.unproven == {}
 
 
 def test_what_waits_at_the_end_hears_that_there_will_be_no_proof(proving):

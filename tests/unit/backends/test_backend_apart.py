@@ -85,3 +85,22 @@ def test_what_is_plugged_in_is_proven_here():
     made.guard(lambda call: Yes)
     made.calls(lambda rng: Call.of(rng.random()))
     assert apart.Prover()(made) is Yes
+
+
+def test_what_is_asked_ahead_is_answered_without_another_question(median, monkeypatch):
+    asked, ask = [], apart.Prover._ask
+    monkeypatch.setattr(apart.Prover, "_ask", lambda self, *question: asked.append(question) or ask(self, *question))
+    prover = apart.Prover()
+    prover.ahead([("scipy.ndimage.minimum_filter", "cv2"), (median.source, median.into), ("no.such", "cv2")])
+    assert prover.is_asked()
+    assert prover.begin(median)
+    while not prover.has_answered():
+        time.sleep(0.01)
+    assert prover.known(median) is Yes
+    (least,) = find("scipy.ndimage.minimum_filter", "cpu")
+    assert prover.known(least) is Yes
+    while prover.is_asked():
+        time.sleep(0.01)
+    assert prover._said["no.such -> cv2"] == No("it is not in the registry")
+    assert len(asked) == 3
+    prover.close()
