@@ -24,6 +24,7 @@ Widths = tuple[tuple[int, int], ...]
 # Measured with bench/substitutions.py: above that numpy copies as fast as we do.
 LARGEST, LARGEST_FILLED = 16_384, 1 << 20  # elements
 WIDEST, MOST_AXES = 10_000, 4
+_NUMBERS = "?bBhHiIlLqQefd"
 _REPEATING = ("edge", "reflect", "symmetric", "wrap")
 
 
@@ -78,7 +79,8 @@ def _places(length: int, before: int, after: int, mode: str) -> Array:
 
 
 def _plain(value: Any) -> str:
-    if type(value) is not np.ndarray or value.dtype.kind not in "biuf" or not value.dtype.isnative:
+    # numbers of more than double precision have bytes that mean nothing, and a copy may have others
+    if type(value) is not np.ndarray or value.dtype.char not in _NUMBERS or not value.dtype.isnative:
         return "not a plain array of numbers"
     if value.flags.fnc or not value.size or not 1 <= value.ndim <= MOST_AXES:
         return "the input is empty, in Fortran order, or of too many axes"
