@@ -118,6 +118,7 @@ def _accelerators(torch: Any) -> Iterator[Found | Missing]:
             built = getattr(torch.version, "cuda", None) if kind == "cuda" else getattr(torch.version, "xpu", None)
             why = "torch sees no such device" if built else "this torch was built without it"
             yield Missing(f"{kind}:0", why)
+    yield from _registered(torch)
     mps = getattr(torch.backends, "mps", None)
     if mps is not None and mps.is_available():
         yield _accelerator(torch, torch.mps, "mps")
@@ -125,20 +126,33 @@ def _accelerators(torch: Any) -> Iterator[Found | Missing]:
         yield Missing("mps", "torch sees no such device")
 
 
+def _registered(torch: Any) -> Iterator[Found]:
+    """The devices of a backend that was added to torch from outside, which torch loads by itself."""
+    name = getattr(torch._C, "_get_privateuse1_backend_name", lambda: "privateuseone")()
+    module = getattr(torch, name, None) if name != "privateuseone" else None
+    if module is None or not module.is_available():
+        return
+    for number in range(module.device_count() if hasattr(module, "device_count") else 1):
+        found = _accelerator(torch, module, f"{name}:{number}")
+        found.multiply = found.copy = None  # it may lack what peaks are measured with
+        yield found
+
+
 def _accelerator(torch: Any, module: Any, name: str) -> Found:
     """A PU of its own; every move ends only when the device has done it."""
     about = getattr(module, "get_device_properties", lambda _: None)(name)
     memory = int(getattr(about, "total_memory", 0)) or host_memory()
+    wait = getattr(module, "synchronize", lambda: None)
 
     def bring(array: Any) -> Any:
         tensor = torch.from_numpy(array).to(name)
-        module.synchronize()
+        wait()
         return tensor
 
     return Found(
         name, name, f"torch {torch.__version__}", memory, 1, [str(getattr(about, "name", name))], {}, bring,
-        lambda tensor: tensor.cpu().numpy(), _torch_multiply(name, module.synchronize),
-        _torch_copy(name, module.synchronize),
+        lambda tensor: tensor.cpu().numpy(), _torch_multiply(name, wait),
+        _torch_copy(name, wait),
     )  # fmt: skip
 
 
@@ -181,27 +195,39 @@ def _openvino() -> Iterator[Found | Missing]:
     import openvino
 
     core, runtime = openvino.Core(), f"OpenVINO {openvino.__version__.partition('-')[0]}"
-    found = {str(name).partition(".")[0].lower() for name in core.available_devices}
-    for kind in ("cpu", "gpu", "npu"):
-        if kind not in found:
-            yield Missing(f"ov:{kind}", f"{runtime} sees no such device")
-            continue
-        names = core.get_property(kind.upper(), "OPTIMIZATION_CAPABILITIES")
+    names = [str(name) for name in core.available_devices]  # CPU, GPU or GPU.0 and GPU.1, NPU
+    for kind in ("CPU", "GPU", "NPU"):
+        if not any(name.partition(".")[0] == kind for name in names):
+            yield Missing(f"ov:{kind.lower()}", f"{runtime} sees no such device")
+    for name in names:
+        can = core.get_property(name, "OPTIMIZATION_CAPABILITIES")
+        pu = f"ov:{name.lower()}"
         yield Found(
-            f"ov:{kind}", "host" if kind == "cpu" else f"ov:{kind}", runtime, host_memory(),
-            host_threads() if kind == "cpu" else 1, [str(core.get_property(kind.upper(), "FULL_DEVICE_NAME")), *names],
-            {}, lambda array: openvino.Tensor(array, shared_memory=True), lambda tensor: tensor.data,
+            pu, "host" if name == "CPU" else pu, runtime, host_memory(), host_threads() if name == "CPU" else 1,
+            [str(core.get_property(name, "FULL_DEVICE_NAME")), *can], {},
+            lambda array: openvino.Tensor(array, shared_memory=True), lambda tensor: tensor.data,
         )  # fmt: skip
+
+
+#: Providers that compute on the host's cores: they take turns with the others there.
+_ON_HOST = ("cpu", "dnnl", "xnnpack", "acl", "armnn", "tvm")
 
 
 def _onnxruntime() -> Iterator[Found | Missing]:
     import onnxruntime
 
-    # Models are given the memory of arrays (io_binding): nothing is copied, so what is measured is finding its address.
-    yield Found(
-        "ort:cpu", "host", f"ONNX Runtime {onnxruntime.__version__}", host_memory(), host_threads(),
-        list(onnxruntime.get_available_providers()), {}, lambda array: (array, array.ctypes.data), lambda pair: pair[0],
-    )  # fmt: skip
+    providers = list(onnxruntime.get_available_providers())
+    for provider in providers:
+        kind = provider.removesuffix("ExecutionProvider").lower()
+        if kind == "azure":
+            yield Missing("ort:azure", "it sends data to a service elsewhere")
+            continue
+        # Models are given the memory of arrays (io_binding): nothing is copied, so what is measured is its address.
+        yield Found(
+            f"ort:{kind}", "host" if kind in _ON_HOST else f"ort:{kind}", f"ONNX Runtime {onnxruntime.__version__}",
+            host_memory(), host_threads(), [provider] if kind != "cpu" else providers, {},
+            lambda array: (array, array.ctypes.data), lambda pair: pair[0],
+        )  # fmt: skip
 
 
 def _numba() -> Iterator[Found | Missing]:

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from codedag.ir.verdict import No, Verdict, Yes
+from codedag.ir.verdict import Code, No, Verdict, Yes
 
 CPU = "opencl:cpu"
 _KINDS = {2: "cpu", 4: "gpu", 8: "accelerator"}  # CL_DEVICE_TYPE_*
@@ -23,7 +23,7 @@ def usable() -> Verdict:
     """Yes if functions of cv2 run on a processor by OpenCL when they are given a UMat, else why not."""
     cv2 = sys.modules.get("cv2")
     if cv2 is None:
-        return No(f"{CPU}: cv2 is not used by this program")
+        return No(f"{CPU}: cv2 is not used by this program", Code.NOT_USED)
     if os.getpid() != _born:
         return No(f"{CPU}: {_FORKED}")
     if not cv2.ocl.haveOpenCL():

@@ -8,7 +8,7 @@ from typing import Any
 
 from codedag.devices import opencl
 from codedag.instrument.guard import Failed, attempt
-from codedag.ir.verdict import No, Verdict, Yes
+from codedag.ir.verdict import Code, No, Verdict, Yes
 
 # Runtimes that are libraries: they are here if the program itself has loaded them.
 _RUNTIMES = {"torch": "torch", "ov": "openvino", "ort": "onnxruntime", "numba": "numba", "jax": "jax"}
@@ -21,7 +21,7 @@ def present(pu: str) -> Verdict:
     if pu == "cpu":
         return Yes
     if family in _RUNTIMES and resource == "cpu":
-        return Yes if _RUNTIMES[family] in sys.modules else No(f"{pu}: {_RUNTIMES[family]} is not used by this program")
+        return Yes if _RUNTIMES[family] in sys.modules else _unused(f"{pu}: {_RUNTIMES[family]}")
     if pu == opencl.CPU:
         return opencl.usable()
     if family == "jax":
@@ -30,8 +30,12 @@ def present(pu: str) -> Verdict:
     if family in _ACCELERATORS or _is_private(torch, family):
         return _of_torch(torch, pu, family, resource)
     if torch is None and is_accelerator(pu):
-        return No(f"{pu[:80]} is not known, and torch, which may know it, is not used by this program")
+        return _unused(f"{pu[:80]} is not known, and torch, which may know it,")
     return No(f"{pu[:80]} is not on this machine; `codedag devices` lists what is")
+
+
+def _unused(what: str) -> No:
+    return No(f"{what} is not used by this program", Code.NOT_USED)
 
 
 def is_accelerator(pu: str) -> bool:
@@ -63,7 +67,7 @@ def load(library: str) -> Verdict:
 def _of_jax(jax: Any, pu: str, resource: str) -> Verdict:
     """Yes for a device that JAX has: it numbers all but the first of a kind."""
     if jax is None:
-        return No(f"{pu}: jax is not used by this program")
+        return _unused(f"{pu}: jax")
     kind = resource.rstrip("0123456789")
     number = int(resource[len(kind) :] or 0)
     try:
@@ -81,7 +85,7 @@ def _is_private(torch: Any, family: str) -> bool:
 
 def _of_torch(torch: Any, pu: str, family: str, resource: str) -> Verdict:
     if torch is None:
-        return No(f"{pu}: torch, through which it would be used, is not used by this program")
+        return _unused(f"{pu}: torch, through which it would be used,")
     room = getattr(torch, family, None) or getattr(torch.backends, family, None)
     if room is None or not room.is_available():
         return No(f"{pu} is not on this machine")

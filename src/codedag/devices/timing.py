@@ -11,6 +11,7 @@ from codedag.devices.energy import watts_of
 from codedag.devices.families import Found
 
 SIZES = (64, 4 << 10, 64 << 10, 1 << 20, 16 << 20)
+LARGEST = 256 << 20  # bytes of a tensor between stages of a model; copies alone are measured at this size
 LEAST_SECONDS = 0.02  # spent on one figure
 SAME = 8.0  # what is copied takes far more than so many times as long for so many more bytes
 MATRICES = (64, 512)  # one that libraries do on one thread, which a busy machine hardly slows, and one for all threads
@@ -31,10 +32,12 @@ def best_of(function: Callable[[], Any], least_seconds: float = LEAST_SECONDS, m
     return best
 
 
-def copies(move: Callable[[Any], Any], make: Callable[[int], Any]) -> list[dict[str, float]]:
+def copies(
+    move: Callable[[Any], Any], make: Callable[[int], Any], sizes: Sequence[int] = SIZES
+) -> list[dict[str, float]]:
     """Seconds by size of moving what `make` makes."""
     found = []
-    for nbytes in SIZES:
+    for nbytes in sizes:
         value = make(nbytes)
         found.append({"nbytes": nbytes, "seconds": best_of(lambda value=value: move(value))})  # type: ignore[misc]
     return found
@@ -68,8 +71,9 @@ def link_of(found: Found) -> list[dict[str, Any]]:
     if found.bring is None or found.fetch is None:
         return []
     bring, fetch = found.bring, found.fetch
-    there = copies(bring, lambda nbytes: np.ones(nbytes // 4, np.float32))
-    back = copies(fetch, lambda nbytes: bring(np.ones(nbytes // 4, np.float32)))
+    sizes = (*SIZES, LARGEST) if found.memory_nbytes > 8 * LARGEST else SIZES
+    there = copies(bring, lambda nbytes: np.ones(nbytes // 4, np.float32), sizes)
+    back = copies(fetch, lambda nbytes: bring(np.ones(nbytes // 4, np.float32)), sizes)
     changed = copies(
         lambda array: bring(array.astype(np.float32)), lambda nbytes: np.ones(max(nbytes // 4, 1), np.float64)
     )

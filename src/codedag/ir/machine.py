@@ -27,6 +27,7 @@ class Pu(msgspec.Struct, frozen=True, kw_only=True):
     simulated: bool = False
     runtime: str | UnsetType = UNSET
     threads: Natural | UnsetType = UNSET
+    cores: list[Natural] | UnsetType = UNSET  # of the host, to which its process is bound
     capability: list[str] | UnsetType = UNSET
     settings: dict[str, str] | UnsetType = UNSET
     watts: Watts | UnsetType = UNSET  # while it works: measured, or as declared by whoever wrote the file

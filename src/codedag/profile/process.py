@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
+import queue
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,23 +29,41 @@ class Ended(Exception):  # noqa: N818 - reads as what happened
 class PuProcess:
     """One measuring process, started when first asked and again after it ended."""
 
-    def __init__(self, pu: str, directory: Path | None = None) -> None:
+    def __init__(
+        self,
+        pu: str,
+        directory: Path | None = None,
+        module: str = "codedag.profile.worker",
+        arguments: Sequence[str] = (),
+    ) -> None:
         self.pu = pu
         self._directory = directory
+        self._command = [sys.executable, "-P", "-m", module, pu, *arguments]
         self._process: subprocess.Popen[bytes] | None = None
+        self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._is_ready = False
         self._words: IO[bytes] | None = None
         self.starts = 0
 
-    def ask(self, request: dict[str, Any], most_seconds: float) -> dict[str, Any]:
-        """The answer; raises Ended with the reason if there is none."""
-        process = self._process or self._start()
+    def ask(self, request: dict[str, Any], most_seconds: float, payload: bytes = b"") -> dict[str, Any]:
+        """The answer; raises Ended with the reason if there is none. The payload is sent as it is behind the line."""
+        self.send(request, payload)
+        return self.receive(most_seconds)
+
+    def send(self, request: dict[str, Any], payload: bytes = b"") -> None:
+        """Asks without waiting for the answer."""
+        process = self.start()
         assert process.stdin is not None
+        told = {**request, "payload_nbytes": len(payload)} if payload else request
         try:
-            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.write(json.dumps(told).encode() + b"\n" + payload)
             process.stdin.flush()
         except OSError:
             raise Ended(self._end("it is gone")) from None
-        line = self._line(process, most_seconds)
+
+    def receive(self, most_seconds: float) -> dict[str, Any]:
+        """The answer to what was sent."""
+        line = self._line(most_seconds)
         try:
             answer = json.loads(line)
         except ValueError:
@@ -55,11 +75,23 @@ class PuProcess:
         if self._process is not None:
             self._end("")
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def start(self) -> subprocess.Popen[bytes]:
+        """The process, launched if it is not there, once it is ready to be asked."""
+        process = self.launch()
+        if not self._is_ready:
+            self._line(LOADING_SECONDS)
+            self._is_ready = True
+        return process
+
+    def launch(self) -> subprocess.Popen[bytes]:
+        """The process, which may still be loading its libraries."""
+        if self._process is not None:
+            return self._process
+        self._is_ready = False
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self.starts += 1
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "codedag.profile.worker", self.pu],
+            self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._words,
@@ -67,16 +99,17 @@ class PuProcess:
             cwd=self._directory,
             start_new_session=True,  # Ctrl-C is for the command, which then ends this process
         )
-        self._line(self._process, LOADING_SECONDS)
+        self._answers = queue.SimpleQueue()
+        reader = (self._process.stdout, self._answers)
+        threading.Thread(target=_read_lines, args=reader, daemon=True).start()
         return self._process
 
-    def _line(self, process: subprocess.Popen[bytes], most_seconds: float) -> bytes:
-        assert process.stdout is not None
-        with selectors.DefaultSelector() as selector:
-            selector.register(process.stdout, selectors.EVENT_READ)
-            if not selector.select(most_seconds):
-                raise Ended(self._end(f"it gave no answer in {most_seconds:.0f} seconds and was ended"))
-        line = process.stdout.readline()
+    def _line(self, most_seconds: float) -> bytes:
+        # A thread reads: on Windows nothing else can wait for a pipe with a time limit.
+        try:
+            line = self._answers.get(timeout=most_seconds)
+        except queue.Empty:
+            raise Ended(self._end(f"it gave no answer in {most_seconds:.0f} seconds and was ended")) from None
         if not line:
             raise Ended(self._end(""))
         return line
@@ -87,12 +120,11 @@ class PuProcess:
         assert process is not None
         if why:
             process.kill()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                try:
-                    pipe.close()
-                except OSError:
-                    continue
+        if process.stdin is not None:
+            try:
+                process.stdin.close()
+            except OSError:
+                pass
         try:
             code = process.wait(5)
         except subprocess.TimeoutExpired:
@@ -107,6 +139,14 @@ class PuProcess:
         with self._words as words:
             words.seek(0)
             return words.read()[-4_096:].decode(errors="replace").strip().rpartition("\n")[2].strip()[:200]
+
+
+def _read_lines(pipe: IO[bytes], answers: queue.SimpleQueue[bytes]) -> None:
+    """Hands on what the process writes, line by line; an empty line at its end."""
+    with pipe:
+        for line in pipe:
+            answers.put(line)
+    answers.put(b"")
 
 
 def _how(code: int, said: str) -> str:

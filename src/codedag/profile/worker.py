@@ -26,6 +26,7 @@ from codedag.ir.verdict import No
 from codedag.profile.case import Case, with_reused_buffer
 from codedag.profile.lanes import finish, rates
 from codedag.profile.leaves import moved_nbytes, nbytes_of
+from codedag.profile.orphan import end_with_parent
 from codedag.profile.repeatable import function_of, repeatable
 from codedag.profile.roofline import work_of
 from codedag.profile.sample import Sample, read
@@ -172,16 +173,6 @@ def waiting(pu: str) -> Callable[[], Any] | None:
     return getattr(torch, head).synchronize  # type: ignore[no-any-return]
 
 
-def _end_with_parent() -> None:
-    """Makes the kernel end this process when the one that asks is gone, even if it hangs in a call."""
-    import ctypes
-    import signal
-
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    if prctl is not None:
-        prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG
-
-
 def _go_first() -> None:
     """Asks to be let run before others, for the milliseconds that a batch takes; few users may ask for that."""
     try:
@@ -194,8 +185,7 @@ def main() -> None:
     """Answers requests until there are no more; what libraries print goes to stderr."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    if sys.platform == "linux":
-        _end_with_parent()
+    end_with_parent()
     _go_first()
     bring(sys.argv[1])  # before a guard asks whether it is there; what is wrong with it is said by the first case
     bench = Bench(sys.argv[1])

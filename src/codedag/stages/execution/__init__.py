@@ -1,0 +1,1 @@
+"""Executing plans: processes, pipelines, verification, the drop-in module and the bundle."""

@@ -1,0 +1,1 @@
+"""Graph inputs, METIS parts, and the kernels of graph stages."""

@@ -1,0 +1,1 @@
+"""Staged models from ONNX files, and stages written as ONNX files."""

@@ -1,0 +1,1 @@
+"""Planning from tables: predicted costs, parallel execution plans, their simulation."""

@@ -1,0 +1,66 @@
+"""A torch device that is written in Python, which torch loads by itself, is a PU of staged models with real copies."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+CASES = {"config": {"feature_dim": 8, "num_warmup": 0, "num_iterations": 2}, "test_cases": [{"nodes": 12, "edges": 30}]}
+AUTOLOAD = """
+kept = None
+
+
+def autoload():
+    global kept
+    import second_device
+
+    kept = second_device.start()
+"""
+
+
+@pytest.fixture
+def with_device(tmp_path):
+    """An environment in which a package adds the device `fakepu` to torch."""
+    folder = tmp_path / "packages"
+    information = folder / "fakepu-1.0.dist-info"
+    information.mkdir(parents=True)
+    shutil.copy(Path(__file__).parent / "second_device.py", folder)
+    (folder / "fakepu_backend.py").write_text(AUTOLOAD)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: fakepu\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[torch.backends]\nfakepu = fakepu_backend:autoload\n")
+    return {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+
+
+@pytest.mark.slow
+def test_a_device_of_torch_is_profiled_planned_and_run(codedag, tmp_path, with_device):
+    (tmp_path / "cases.json").write_text(json.dumps(CASES))
+    words = ("-o", "prof", "--cases", "cases.json", "--pus", "ort:cpu,fakepu:0", "--blocks", "whole")
+    done = codedag("stages", "profile", *words, env=with_device)
+    assert done.returncode == 0, done.stderr
+    table = json.loads((tmp_path / "prof" / "lookup_table.json").read_text())
+    assert {f"12,30,fakepu:0,{stage}" for stage in range(1, 8)} <= set(table)
+    raw = json.loads((tmp_path / "prof" / "raw_measurements.json").read_text())
+    assert {cell["ran_on"].partition(":")[0] for cell in raw if cell["pu"] == "fakepu:0"} == {"fakepu"}
+    links = json.loads((tmp_path / "prof" / "bandwidth_table.json").read_text())["transfers"]
+    assert links["cpu->fakepu:0"]["measured"][-1]["seconds"] > links["cpu->ort:cpu"]["measured"][-1]["seconds"]
+    block = {"stages": [1, 2, 3], "pus": ["fakepu:0"], "ratios": [1.0], "seconds": 0.0}
+    rest = {"stages": [4, 5, 6, 7], "pus": ["ort:cpu"], "ratios": [1.0], "seconds": 0.0}
+    pep = {"format": "codedag/pep", "version": 1, "goal": "latency", "blocks": [block, rest], "seconds": 0.0}
+    (tmp_path / "mixed.json").write_text(json.dumps(pep))
+    ran = codedag("stages", "run", "prof", "--pep", "mixed.json", "--json", env=with_device)
+    assert ran.returncode == 0, ran.stderr
+    facts = json.loads(ran.stdout)
+    assert facts["pus"] == ["fakepu:0", "ort:cpu"]
+    assert facts["outputs"]["out"]["equal"]
+    assert facts["left"] == []
+
+
+def test_a_device_that_is_not_there_any_more_is_told(codedag, tmp_path):
+    done = codedag("stages", "profile", "-o", "prof", "--pus", "fakepu:0")
+    assert done.returncode == 2
+    assert "there is no PU `fakepu:0` here" in done.stderr
+    assert not (tmp_path / "prof" / "stages.json").exists()

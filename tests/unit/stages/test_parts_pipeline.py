@@ -1,0 +1,90 @@
+"""Graphs in parts: the same results as in one piece, for several layers and odd graphs."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("onnxruntime")
+
+from small_sage import exported, plan, small, tables
+
+from codedag.stages.execution.execute import Executor
+from codedag.stages.execution.execution_plan import planned_parts, whole
+from codedag.stages.execution.parts_pipeline import Layer, ReusedArena, layers_of
+from codedag.stages.measuring.arena import Arena
+from codedag.stages.model import BadInput
+from codedag.stages.onnx_models.export import export, load
+from codedag.stages.reference import draw
+from codedag.stages.torch_models.sage import sage7
+
+
+@pytest.fixture
+def executor():
+    with Executor(small(), exported()) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts"), [({"nodes": 40, "edges": 90}, 4), ({"nodes": 3, "edges": 9}, 5), ({"nodes": 6, "edges": 0}, 2)]
+)
+def test_parts_give_what_the_whole_gives(executor, sizes, parts):
+    item = draw(small(), sizes)
+    done = executor.run(plan((1, 5, "ort:cpu"), (6, 7, "ov:cpu"), parts=parts), [item, item])
+    assert done.is_right
+    assert not done.left
+    expected = small().reference.outputs(item)["out"]
+    np.testing.assert_allclose(done.outputs[1]["out"], expected, rtol=1e-4, atol=1e-5)
+    assert len(done.calls) == 2 * 2 * min(parts, sizes["nodes"])
+
+
+def test_parts_have_plans_of_their_own(executor):
+    item = draw(small(), {"nodes": 30, "edges": 80})
+    clusters = {0: plan((1, 7, "ov:cpu")).blocks}
+    done = executor.run(plan((1, 7, "ort:cpu"), parts=3, clusters=clusters), [item])
+    assert done.is_right
+    assert sorted(call.pu for call in done.calls) == ["ort:cpu", "ort:cpu", "ov:cpu"]
+
+
+def test_parts_are_planned_by_their_sizes():
+    known = tables({"ort:cpu": 2e-3, "ov:cpu": 1e-3})
+    found = planned_parts(small(), known, [{"nodes": 30, "edges": 80}] * 2)
+    assert found.parts == 2
+    assert found.pus == ("ov:cpu",)
+    assert found.seconds == pytest.approx(14e-3)
+
+
+def test_items_with_other_edges_are_refused(executor):
+    sizes = {"nodes": 10, "edges": 20}
+    with pytest.raises(BadInput, match="same `edge_index`"):
+        executor.run(plan((1, 7, "ort:cpu"), parts=2), [draw(small(), sizes, seed) for seed in (0, 1)])
+
+
+def test_layers_are_found():
+    assert layers_of(small()) == [Layer(1, 7, "x", "out")]
+
+
+@pytest.mark.slow
+def test_a_second_layer_reads_the_halos_rows_of_the_first(tmp_path):
+    export(sage7(layers=[5, 4], features=6), tmp_path)
+    model = load(tmp_path)
+    assert [(each.first, each.last, each.reads) for each in layers_of(model)] == [(1, 7, "x"), (8, 14, "out.0")]
+    item = draw(model, {"nodes": 50, "edges": 200})
+    parted = whole(model, "ort:cpu")  # one block over both layers: it is cut between them
+    with Executor(model, tmp_path) as executor:
+        done = executor.run(type(parted)(parted.blocks, parts=3), [item])
+    assert done.is_right
+    assert not done.left
+    assert {call.block.name for call in done.calls} == {"1-7", "8-14"}
+
+
+def test_parts_share_memory():
+    with Arena() as arena:
+        reused = ReusedArena(arena)
+        large, first = reused.empty("float32", (4, 3))
+        reused.begin()
+        small_one, second = reused.empty("float32", (2, 3))
+        assert first["file"] == second["file"]
+        large[...] = 7
+        assert (small_one == 7).all()
+        _, own = reused.put(np.arange(4))
+        assert own["file"] != first["file"]
