@@ -70,6 +70,11 @@ def remembered_proof(key: str) -> bool:
     return entry is not None and entry.get("proven") is True
 
 
+def remembered_fact(key: str) -> dict[str, Any] | None:
+    """What was written down under this key before, such as an answer about this machine."""
+    return _read_entry(cache_dir() / "kernels", key)
+
+
 def remember_proof(key: str, about: dict[str, Any]) -> str:
     """Writes a proof down; the reason if that cannot be done, and then the next process proves again."""
     folder = cache_dir() / "kernels"

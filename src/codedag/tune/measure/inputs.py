@@ -1,0 +1,66 @@
+"""Arrays for checks and timings: reproducible values, wild values, and every layout that numpy has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from codedag.tune.program.program import Buffer, Program
+
+Array = Any
+ODD = (0.0, -0.0, np.nan, np.inf, -np.inf, 1e-40, -1e-42, 5e-324, 3e38, -1.0, 255.5, 1e9)
+
+
+def values(buffer: Buffer, draw: Any, wild: bool = False, shape: tuple[int, ...] | None = None) -> Array:
+    """An array of this type and shape."""
+    shape, dtype = buffer.shape if shape is None else shape, np.dtype(buffer.dtype)
+    if dtype.kind == "b":
+        return draw.random(shape) < 0.5
+    if dtype.kind != "f":
+        info = np.iinfo(dtype)
+        return draw.integers(max(info.min, -(2**40)), min(info.max, 2**40), shape, dtype, endpoint=True)
+    made = (draw.standard_normal(shape) * 10.0 ** draw.uniform(-1.5, 1.5, shape)).astype(dtype)
+    if len(shape) == 1:
+        made = np.abs(made) + dtype.type(0.1)  # parameters are divided by
+    if wild and made.size:
+        some = draw.random(shape) < min(0.02, 2.0 / made.size)
+        with np.errstate(all="ignore"):
+            made[some] = draw.choice(ODD, int(some.sum())).astype(dtype)
+    return made
+
+
+def arrays_for(program: Program, seed: int, wild: bool = False) -> list[Array]:
+    """Arrays that lie in order, for a program."""
+    draw = np.random.default_rng(seed)
+    return [values(program.buffers[name], draw, wild) for name in program.inputs]
+
+
+def laid_out(array: Array, draw: Any) -> Array:
+    """The same values in another layout: in order, at an odd offset, cropped, thinned, flipped or with turned axes."""
+    kind = int(draw.integers(8))
+    if kind < 3 or not array.ndim:
+        return _at_offset(array, int(draw.integers(64)) * array.itemsize % 64)
+    if kind == 3:
+        return _at_offset(array, int(draw.integers(1, 64)))  # may be unaligned
+    axis = int(draw.integers(array.ndim))
+    if kind == 4:
+        return np.flip(np.flip(array, axis).copy(), axis)
+    if kind == 5:
+        wide = np.zeros([n + 3 for n in array.shape], array.dtype)
+        inside = wide[tuple(slice(1, 1 + n) for n in array.shape)]
+        inside[...] = array
+        return inside
+    if kind == 6:
+        twice = np.repeat(array, 2, axis=axis)
+        return twice[tuple(slice(None, None, 2) if k == axis else slice(None) for k in range(array.ndim))]
+    order = draw.permutation(array.ndim)
+    return array.transpose(order).copy().transpose(np.argsort(order))
+
+
+def _at_offset(array: Array, offset: int) -> Array:
+    raw = np.zeros(array.nbytes + 128, np.uint8)
+    start = -int(raw.ctypes.data) % 64 + offset
+    made = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    made[...] = array
+    return made

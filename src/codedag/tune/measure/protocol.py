@@ -1,0 +1,25 @@
+"""Requests and answers between a tuner and its measuring process: one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+START = (
+    "import sys, json, runpy\n"
+    "sys.path[:0] = [p for p in json.loads(sys.argv.pop(1)) if p not in sys.path]\n"
+    "runpy.run_module('codedag.tune.measure.worker', run_name='__main__', alter_sys=True)\n"
+)
+
+
+def encoded(facts: dict[str, Any]) -> bytes:
+    """One line."""
+    return json.dumps(facts).encode() + b"\n"
+
+
+def decoded(line: bytes) -> dict[str, Any]:
+    """The object of a line."""
+    found = json.loads(line)
+    if not isinstance(found, dict):
+        raise ValueError("no object")
+    return found

@@ -1,0 +1,248 @@
+"""Calls of compiled kernels: arrays in, memory for scratch and result, and whether the result is sure to be numpy's."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codedag.ir.verdict import No
+from codedag.tune.addresses import address_of
+from codedag.tune.emit import contraction_c
+from codedag.tune.emit.head import SYMBOL
+from codedag.tune.program.evaluate import OPERATIONS
+from codedag.tune.program.program import Buffer, Program
+from codedag.tune.schedule.byte_map import ByteMap
+from codedag.tune.schedule.contraction import CONSTANT_MAX, Contraction
+from codedag.tune.schedule.family import EXACT, ContractionFamily, Family, RowsFamily
+from codedag.tune.schedule.space import Point
+
+Array = Any
+ODD = {1: "a NaN, or a number at a bound or out of a range", 2: "a result that numpy may warn of"}
+TABLES_MAX = 64  # of maps of bytes that are remembered, by their parameters
+ALIGN = 64
+SHAPES_MAX = 256  # whose preparation a kernel remembers
+
+
+def load_entry(library: Path) -> Any:
+    """The function of a compiled kernel, or why it cannot be loaded."""
+    try:
+        entry = getattr(ctypes.CDLL(str(library)), SYMBOL)
+    except (OSError, AttributeError) as error:
+        return No(f"the kernel cannot be loaded: {error}")
+    return entry
+
+
+def empty_aligned(nbytes: int) -> Array:
+    """Bytes that begin at a cache line."""
+    raw = np.empty(nbytes + ALIGN, np.uint8)
+    start = -int(raw.ctypes.data) % ALIGN
+    return raw[start : start + nbytes]
+
+
+def empty_like(buffer: Buffer, shape: tuple[int, ...] | None = None) -> Array:
+    """An array with the layout that numpy's own result has."""
+    shape = buffer.shape if shape is None else shape
+    order = sorted(range(len(shape)), key=lambda a: -buffer.strides[a]) if not buffer.is_c_contiguous else None
+    if order is None:
+        return np.empty(shape, buffer.dtype)
+    return np.empty([shape[a] for a in order], buffer.dtype).transpose(np.argsort(order))
+
+
+def layout_problem(program: Program, arrays: Sequence[Array]) -> str:
+    """Why arrays are not what a kernel takes (type, order in memory, alignment), or nothing; any shape will do."""
+    if len(arrays) != len(program.inputs):
+        return f"{len(arrays)} arrays for {len(program.inputs)}"
+    for name, array in zip(program.inputs, arrays, strict=True):
+        if type(array) is not np.ndarray:
+            return f"{name} is no plain array"
+        flags = array.flags
+        if array.dtype != program.buffers[name].dtype or not array.dtype.isnative:
+            return f"{name} has type {array.dtype}"
+        if not (flags.c_contiguous and flags.aligned):
+            return f"{name} does not lie in order"
+    return ""
+
+
+class Scratch(threading.local):
+    """Scratch memory of each thread."""
+
+    memory: Array = None
+
+    def address(self, nbytes: int) -> tuple[int, Array]:
+        """Where so many bytes lie, and the bytes."""
+        if self.memory is None or self.memory.nbytes < nbytes:
+            self.memory = empty_aligned(nbytes)
+        return address_of()(self.memory), self.memory
+
+
+class RowsRunner:
+    """Calls of kernels that go through rows."""
+
+    def __init__(self, family: RowsFamily, point: Point, entry: Any) -> None:
+        self.program, self.entry = family.program, entry
+        self.text = family.text(point)
+        self.staged = family.staged(point)
+        entry.argtypes = (ctypes.c_void_p,) * 3 + (ctypes.c_long,) * 3
+        self.places = ctypes.c_void_p * len(self.program.inputs)
+        self.scratch = Scratch()
+        self.calls: list[tuple[Any, int, int, str, int]] = [(OPERATIONS[one[0]], *one[1:]) for one in self.text.calls]
+
+    def run(self, arrays: Sequence[Array]) -> Array | No:
+        """The result, or why it is not sure to be numpy's."""
+        for name, array in zip(self.program.inputs, arrays, strict=True):
+            if array.shape != self.program.buffers[name].shape:
+                return No(f"{name} has shape {array.shape}; the kernel is for {self.program.buffers[name].shape}")
+        out = empty_like(self.program.result)
+        if not out.size:
+            return No("the result is empty")
+        address = address_of()
+        scratch, memory = self.scratch.address(self.text.scratch_nbytes)
+        places = self.places(*[address(array) for array in arrays])
+        rows = self.staged.rows if self.staged.rows_axes else 1
+        said = self._pieces(places, address(out), scratch, memory, rows) if self.calls else self.entry(
+            places, address(out), scratch, 0, rows, 0
+        )  # fmt: skip
+        return No(ODD[2 if said & 2 else 1]) if said else out
+
+    def _pieces(self, places: Any, out: int, scratch: int, memory: Array, rows: int) -> int:
+        """Pieces of rows through all segments, numpy's own functions between them."""
+        said = 0
+        try:
+            with np.errstate(all="raise", under="ignore"):
+                for row in range(0, rows, self.text.rows_cap):
+                    count = min(self.text.rows_cap, rows - row)
+                    for segment, (function, source, target, dtype, inner) in enumerate(self.calls):
+                        said |= self.entry(places, out, scratch, row, count, segment)
+                        size, kind = count * inner, np.dtype(dtype)
+                        nbytes = size * kind.itemsize
+                        function(
+                            memory[source : source + nbytes].view(kind), memory[target : target + nbytes].view(kind)
+                        )
+                    said |= self.entry(places, out, scratch, row, count, len(self.calls))
+        except FloatingPointError:
+            return 2
+        return said
+
+
+class BytesRunner:
+    """Calls of kernels that map small integers; tables and lines are computed once for each set of parameters."""
+
+    def __init__(self, family: RowsFamily, point: Point, entry: Any) -> None:
+        assert family.mapping is not None
+        self.program, self.entry, self.mapping, self.point = family.program, entry, family.mapping, point
+        entry.argtypes = (ctypes.c_void_p,) * 3 + (ctypes.c_long,) * 3
+        self.places = ctypes.c_void_p * len(self.program.inputs)
+        self.at = self.program.inputs.index(self.mapping.data.buffer)
+        self.tables: dict[tuple[bytes, ...], Array | No] = {}
+
+    def run(self, arrays: Sequence[Array]) -> Array | No:
+        """The result, or why it is not sure to be numpy's."""
+        for name, array in zip(self.program.inputs, arrays, strict=True):
+            if array.shape != self.program.buffers[name].shape:
+                return No(f"{name} has shape {array.shape}; the kernel is for {self.program.buffers[name].shape}")
+        key = tuple(array.tobytes() for k, array in enumerate(arrays) if k != self.at)
+        table = self.tables.get(key)
+        if table is None:
+            if len(self.tables) >= TABLES_MAX:
+                self.tables.clear()
+            table = self.tables[key] = byte_table(self.mapping, self.point, arrays)
+        if isinstance(table, No):
+            return table
+        out, address = empty_like(self.program.result), address_of()
+        places = self.places(*[address(array) for array in arrays])
+        self.entry(places, address(out), address(table), self.mapping.pixels, int(self.point.get("tile", 0)), 0)
+        return out
+
+
+def byte_table(mapping: ByteMap, point: Point, arrays: Sequence[Array]) -> Array | No:
+    """What the kernel of a point reads: a table by channel, or slopes and offsets that give it for every value."""
+    try:
+        if point["by"] == "line":
+            line = mapping.line(arrays)
+            return No("no line gives the same bits for every value") if line is None else np.concatenate(line)
+        table, _ = mapping.table(arrays)
+    except FloatingPointError as error:
+        return No(f"numpy would warn: {error}")
+    if table.dtype.kind == "f" and np.isnan(table).any():
+        return No("a value becomes NaN")
+    return np.ascontiguousarray(table.T)
+
+
+class ContractionRunner:
+    """Calls of kernels of sums of products, for every size whose small extents are the kernel's."""
+
+    def __init__(self, family: ContractionFamily, point: Point, entry: Any) -> None:
+        self.program, self.entry, self.point = family.program, entry, point
+        self.contraction: Contraction = family.contraction
+        self.exact = family.exactness == EXACT
+        entry.argtypes = (ctypes.c_void_p,) * 5
+        self.scratch, self.address = Scratch(), address_of()
+        self.prepared: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], Array, int] | No] = {}
+        statement = self.program.statements[0]
+        loads = [one.index for one in statement.expr.args]  # type: ignore[union-attr]
+        self.names = [[index.terms[0][0] for index in load] for load in loads]
+
+    def run(self, arrays: Sequence[Array]) -> Array | No:
+        """The result, or why it is not sure to be numpy's."""
+        a, b = arrays
+        prepared = self.prepared.get((a.shape, b.shape))
+        if prepared is None:
+            if len(self.prepared) >= SHAPES_MAX:
+                self.prepared.clear()
+            prepared = self.prepared[a.shape, b.shape] = self._prepared(arrays)
+        if isinstance(prepared, No):
+            return prepared
+        shape, extents, nbytes = prepared
+        out, address = np.empty(shape, self.contraction.dtype), self.address
+        if self.contraction.swapped:
+            a, b = b, a
+        scratch = self.scratch.address(nbytes)[0] if nbytes else 0
+        said = self.entry(address(a), address(b), address(out), address(extents), scratch)
+        return No(ODD[2 if said & 2 else 1]) if said else out
+
+    def _prepared(self, arrays: Sequence[Array]) -> tuple[tuple[int, ...], Array, int] | No:
+        """The shape of the result, the extents that the kernel reads, and the bytes of its scratch memory."""
+        sizes = self._sizes(arrays)
+        if isinstance(sizes, No):
+            return sizes
+        if not all(sizes.values()):
+            return No("an extent is 0")
+        numbers = [sizes[axis.name] for axis in self.contraction.axes]
+        extents = np.array([*numbers, *contraction_c.tiles_of(self.point)], np.int64)
+        items = contraction_c.scratch_items(_resized(self.contraction, sizes), self.point)
+        size = np.dtype(self.contraction.dtype).itemsize
+        return tuple(sizes[name] for name in self.contraction.c), extents, items * size
+
+    def _sizes(self, arrays: Sequence[Array]) -> dict[str, int] | No:
+        sizes: dict[str, int] = {}
+        for names, array in zip(self.names, arrays, strict=True):
+            if array.ndim != len(names):
+                return No(f"an array with {array.ndim} axes; the kernel takes {len(names)}")
+            for name, extent in zip(names, array.shape, strict=True):
+                if sizes.setdefault(name, extent) != extent:
+                    return No(f"axis {name} has extents {sizes[name]} and {extent}")
+        for axis in self.contraction.axes:
+            if sizes[axis.name] != axis.extent and (axis.extent <= CONSTANT_MAX or self.exact):
+                return No(f"axis {axis.name} has extent {sizes[axis.name]}; the kernel is for {axis.extent}")
+        return sizes
+
+
+def _resized(contraction: Contraction, sizes: dict[str, int]) -> Contraction:
+    return replace(contraction, axes=tuple(replace(axis, extent=sizes[axis.name]) for axis in contraction.axes))
+
+
+Runner = RowsRunner | BytesRunner | ContractionRunner
+
+
+def runner_of(family: Family, point: Point, entry: Any) -> Runner:
+    """The runner of a compiled point."""
+    if isinstance(family, ContractionFamily):
+        return ContractionRunner(family, point, entry)
+    assert isinstance(family, RowsFamily)
+    return RowsRunner(family, point, entry) if point["sketch"] == "rows" else BytesRunner(family, point, entry)

@@ -1,0 +1,1 @@
+"""Searches: gradient descent, evolution and random draws behind one interface and one counter of measurements."""
