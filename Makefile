@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.ready
 SEED := $(or $(SEED),$(shell date +%j%H%M))
 
-.PHONY: setup demo test test-full lint format bench bench-peers screenshots docs wheel schemas clean
+.PHONY: setup demo test test-full lint format bench bench-peers bench-stages bench-tune screenshots docs wheel schemas clean
 
 setup: $(STAMP)
 
@@ -58,6 +58,10 @@ bench: setup
 	$(BIN)/python bench/planner.py
 	$(BIN)/python bench/report.py
 
+# The kernel tuner: kernels against numpy, products against the peak, searches on measured tables.
+bench-tune: setup
+	$(BIN)/python bench/tune.py
+
 # every page of the report in both themes, to be looked at
 screenshots: setup
 	CODEDAG_SCREENSHOTS=build/screenshots $(BIN)/python -m pytest -q tests/integration/test_report_page.py -k every_page
@@ -66,6 +70,11 @@ screenshots: setup
 bench-peers: setup
 	$(BIN)/python bench/peers.py --setup
 	$(BIN)/python bench/peers.py
+
+# Staged models: how long profiles take and how far they hold, what plans bring, a graph of Flickr's size.
+bench-stages: setup
+	$(BIN)/python bench/stages.py
+	$(BIN)/python bench/stages_graph.py
 
 # The site of docs/: open build/site/index.html, or serve it, which its search needs (python -m http.server -d build/site)
 docs: setup

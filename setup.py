@@ -89,13 +89,6 @@ setup(
             extra_compile_args=EXACT_FLAGS,  # tables must round as numpy and torch do
             optional=True,
         ),
-        Extension(
-            "codedag.migrate._order",
-            ["src/codedag/migrate/_order.c"],
-            depends=["src/codedag/migrate/own_error.h"],
-            extra_compile_args=FLAGS,
-            optional=True,
-        ),
     ],
     cmdclass={"build_ext": BuildOrSayWhyNot},
 )

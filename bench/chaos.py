@@ -4,10 +4,10 @@
     python bench/chaos.py --seeds 100 120 --only "list of images"      some programs, some seeds
     python bench/chaos.py --minutes 30             random pairs of program and seed for so long
 
-What depends on time in a run (is it faster, when is a function ready, when is it tried again, is this batch compared,
-does the next one begin early) is drawn from a generator with the seed instead, by changing CodeDAG's own functions from
-outside before the program starts.  A round is the program as it is, and then three runs of it with one folder of what
-was proven.  Each must print the same, on both streams, and end with the same exit code.
+What depends on time in a run (is it faster, when is a function planned, when is a value kept, is this call compared)
+is drawn from a generator with the seed instead, by changing CodeDAG's own functions from outside before the program
+starts.  A round is the program as it is, and then three runs of it with one folder of what was proven.  Each must print
+the same, on both streams, and end with the same exit code.
 """
 
 from __future__ import annotations
@@ -31,30 +31,14 @@ CHAOS = """
 import os, random as _random, sys, time as _time
 chance = _random.Random(os.environ["CHAOS"])
 sys.setswitchinterval(chance.choice([1e-5, 1e-4, 5e-3]))
-import codedag.autopilot.loops as loops, codedag.autopilot.ordered as ordered, codedag.autopilot.overlap as overlap
-import codedag.autopilot.pilot as pilot, codedag.autopilot.widen as widen, codedag.migrate.trial as trial
-import codedag.autopilot.used as used
+import codedag.autopilot.pilot as pilot, codedag.migrate.recall as recall, codedag.migrate.remember as remember
+import codedag.migrate.trial as trial
 
 GAINS = chance.choice([(0.1, 0.3, 0.9, 2.0), (0.3, 2.0, 2.0, 2.0), (2.0,), (0.3, 0.3, 2.0)])
 trial.Trial.gain = lambda self: chance.choice(GAINS)
 trial.FIRST, trial.EVERY = chance.choice([2, 8]), chance.choice([3, 50])
-widen.SEEN, widen.FIRST, widen.UNSURE = chance.choice([0, 2]), chance.choice([0, 1, 3]), chance.choice([2, 6])
-widen.RETRIES, widen.AGAIN, widen.FAILURES = chance.choice([2, 50]), chance.choice([1, 3, 10]), chance.choice([3, 30])
-widen.Widen.threads = property(lambda self: chance.choice([2, 3]), lambda self, value: None)
-loops.FEW, loops.LEAST_SECONDS, loops.PATIENT = chance.choice([4, 16]), 0.0, chance.choice([4, 64])
-loops.CHUNK, loops.ENOUGH = chance.choice([4, 32]), chance.choice([96, 10_000])
-overlap.COMPARED, overlap.PAIRS = chance.choice([0, 3]), chance.choice([1, 8])
-ordered.SURE, pilot.GRACE = chance.choice([2, 48]), 1e9
+pilot.GRACE, remember.LEARN, recall.MOST_ALIKE = 1e9, chance.choice([1, 4, 16]), chance.choice([0, 32])
 pilot.OBSERVE, pilot.FEW, pilot.TICK = chance.choice([3, 12, 40]), chance.choice([2, 6]), chance.choice([0.02, 0.2])
-
-often = chance.choice([0.1, 0.5, 0.9])
-widen.Lane.due = lambda self: chance.random() < 1 - often
-widen.Lane.due_soon = lambda self: chance.random() < 0.1
-overlap.Course.begins_early = lambda self: chance.random() < often + 0.1
-overlap.Course.is_due = lambda self: chance.random() < 0.2
-overlap.Course.took = lambda self, early, seconds: self.trial.stop("at random") if chance.random() < 0.02 else None
-used.Use.batch = lambda self, *args: setattr(self, "plain", chance.random() < 0.3)
-used.Use.is_in_vain = lambda self: chance.random() < 0.02
 
 def late(kind, name, most):
     usual = getattr(kind, name)
@@ -62,14 +46,7 @@ def late(kind, name, most):
         _time.sleep(chance.random() * most)
         return usual(self, *args)
     setattr(kind, name, changed)
-late(widen.Widen, "_prepare", 0.02)
-
-usual_ready, usual_usual = loops.Loop.ready, widen.Widen.is_usual
-def ready(self):
-    if chance.random() < 0.05: self.widen.relax()
-    return usual_ready(self)
-loops.Loop.ready = ready
-widen.Widen.is_usual = lambda self: usual_usual(self) and chance.random() < 0.95
+late(pilot.Pilot, "_plan_function", 0.02)
 """
 
 

@@ -219,7 +219,10 @@ def test_commands_that_are_named_in_passing_exist(name):
 
 
 def _family(command: click.Command) -> list[click.Command]:
-    return [command, *(command.commands.values() if isinstance(command, click.Group) else ())]
+    if not isinstance(command, click.Group):
+        return [command]
+    context = click.Context(command)
+    return [command, *filter(None, (command.get_command(context, name) for name in command.list_commands(context)))]
 
 
 # -- links -----------------------------------------------------------------------------------------------------------

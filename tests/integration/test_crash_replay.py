@@ -1,4 +1,4 @@
-"""A program whose batches are made ahead, and which is killed in the middle: it goes on as if nothing had happened."""
+"""A program that is killed in the middle of its batches goes on from its own checkpoint as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -69,8 +69,7 @@ def test_what_was_killed_goes_on_with_the_same_batches_and_draws(plain, codedag,
     second = codedag("run", "-o", tmp_path / "second", script, tmp_path / "state", 0, env=faster)
     assert second.returncode == 0, second.stderr
     assert first.stdout + second.stdout == whole  # no batch lost, none twice, and the generators the same at each
-    ahead = [change for change in load(tmp_path / "second").report.changes if change.kind in ("widen", "overlap")]
-    assert ahead, second.stderr  # batches were made ahead
+    assert load(tmp_path / "second").report.verdict.identical
 
 
 PEAK = """
@@ -93,13 +92,11 @@ main()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak has another unit elsewhere")
-def test_the_memory_of_what_is_ahead_is_bounded(plain, codedag, tmp_path, faster):
+def test_the_memory_is_bounded(plain, codedag, tmp_path, faster):
     (tmp_path / "script.py").write_text(PEAK)
     expected = plain("script.py", "plain.peak").stdout
     ran = codedag("run", "--budget-ram", "50M", "-o", tmp_path / "run", "script.py", "run.peak", env=faster)
     assert ran.stdout == expected
     before, after = (int((tmp_path / f"{name}.peak").read_text()) * 1024 for name in ("plain", "run"))
     batch = 8 * 500_000 * 8  # bytes; all items together have 1 GB
-    assert after - before < 3 * batch + 50_000_000 + 300_000_000  # this batch both ways, the next one, and CodeDAG
-    changes = load(tmp_path / "run").report.changes
-    assert any(change.kind in ("widen", "overlap") for change in changes), ran.stderr
+    assert after - before < batch + 50_000_000 + 300_000_000  # this batch once more, what is kept, and CodeDAG

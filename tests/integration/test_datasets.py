@@ -21,9 +21,9 @@ trial.Trial.gain = lambda self: 2.0
 """
 #: What must have been tried where nothing stands in the way.
 EXPECTED = {
-    "transforms_classes": {"remember", "widen", "fuse"},
-    "collate_sampler": {"remember", "widen"},
-    "mixup": {"remember", "widen"},
+    "transforms_classes": {"remember", "fuse"},
+    "collate_sampler": {"remember"},
+    "mixup": {"remember"},
     "generator_loop": {"remember", "fuse"},
     "workers2": {"fuse"},
 }

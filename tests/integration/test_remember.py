@@ -103,7 +103,7 @@ def between(epoch):
 @pytest.mark.parametrize(
     ("body", "remembers"),
     [
-        (SETTING, False), (METHOD, False), (PILLOW, True), (PLAIN, True), (CHANGED_FILES, True), (MUTATED, True),
+        (SETTING, True), (METHOD, False), (PILLOW, True), (PLAIN, True), (CHANGED_FILES, True), (MUTATED, True),
         (VARYING, True), (MISSING, True), (LEAKED, True),
     ],
     ids=[

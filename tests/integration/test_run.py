@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from codedag.autopilot.replay import GONE
 from codedag.ir import load
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
@@ -40,6 +42,23 @@ def test_a_saved_plan_is_replayed_from_the_start(plain, codedag, programs, tmp_p
     again = load(tmp_path / "second")
     assert again.report.verdict.identical
     assert len(again.report.changes) == 1
+
+
+@pytest.mark.parametrize("kind", ["widen", "overlap", "inside"])
+def test_moves_of_older_versions_are_declined_with_a_reason(plain, codedag, programs, tmp_path, faster, kind):
+    script = programs / "numpy_loop.py"
+    codedag("run", "-o", tmp_path / "first", script, 200, env=faster)
+    plan = load(tmp_path / "first").plan
+    (move,) = plan.moves
+    older = msgspec.structs.replace(move, kind=kind, id=f"{kind}-1")
+    path = tmp_path / "older.json"
+    path.write_bytes(msgspec.json.encode(msgspec.structs.replace(plan, moves=[older, move])))
+    got = codedag("run", "--plan", path, "-o", tmp_path / "second", script, 200, env=faster)
+    assert (got.returncode, got.stdout) == (0, plain(script, 200).stdout), got.stderr
+    report = load(tmp_path / "second").report
+    assert [change.kind for change in report.changes] == [move.kind]
+    (declined,) = [each for each in report.declined if each.what == f"{kind} of the plan"]
+    assert declined.reason == GONE[kind]
 
 
 @pytest.mark.long
@@ -140,7 +159,7 @@ def test_library_calls_are_substituted_through_the_registry(plain, codedag, tmp_
     got = codedag("run", "-o", "run", "xray.py", env=faster)
     assert (got.returncode, got.stdout) == (0, expected.stdout)
     moves = load(tmp_path / "run").plan.moves
-    changed = {(m.variant, *m.chain) for m in moves if m.kind == "substitute"}  # the loop may have run in threads too
+    changed = {(m.variant, *m.chain) for m in moves if m.kind == "substitute"}
     assert changed == {("cv2", "scipy.ndimage.median_filter"), ("cv2", "scipy.ndimage.maximum_filter")}
 
 

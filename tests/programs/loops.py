@@ -23,14 +23,13 @@ def jitter(image):
     return image * np.random.uniform(0.9, 1.1)
 """
 
-#: name -> (program, whether turns of one of its loops run ahead)
 PROGRAMS = {
-    "list": ("""
+    "list": """
 for epoch in range(8):
     print(h([load(p, 40 + epoch) for p in paths]))
 rest()
-""", True),
-    "list_draws": ("""
+""",
+    "list_draws": """
 def batches():
     order = list(paths); random.shuffle(order)
     for k in range(0, 48, 16):
@@ -38,13 +37,13 @@ def batches():
 for epoch in range(6):
     for b in batches(): print(h(b))
 rest()
-""", True),
-    "dict": ("""
+""",
+    "dict": """
 for epoch in range(8):
     print(h({p[-6:]: load(p).mean() for p in paths}))
 rest()
-""", True),
-    "inline": ("""
+""",
+    "inline": """
 out = []
 for epoch in range(6):
     for p in paths:
@@ -57,8 +56,8 @@ for epoch in range(6):
         out.append(im)
     print(h(out[-48:]))
 rest()
-""", True),
-    "enumerate_zip": ("""
+""",
+    "enumerate_zip": """
 labels = list(range(48))
 feats = np.zeros((48, 3), np.float32)
 for epoch in range(8):
@@ -66,23 +65,23 @@ for epoch in range(8):
         feats[i] = load(p).mean(axis=(0, 1)) + y
     print(h(feats))
 rest()
-""", True),
-    "function_draws": ("""
+""",
+    "function_draws": """
 for epoch in range(8):
     got = []
     for p in paths: got.append(jitter(load(p)))
     print(h(got))
 rest()
-""", True),
-    "body_draws": ("""
+""",
+    "body_draws": """
 for epoch in range(8):
     for i, p in enumerate(paths):
         x = jitter(load(p))
         if i % 5 == 0: x = x + random.random()
         print(h(x))
 rest()
-""", True),
-    "state": ("""
+""",
+    "state": """
 class Config: size = 32
 cfg = Config()
 def read(p): return load(p, cfg.size)
@@ -92,8 +91,8 @@ for epoch in range(8):
         if i % 7 == 3: cfg.size = 30 + i % 9
         print(h(x))
 rest()
-""", None),
-    "files": ("""
+""",
+    "files": """
 import shutil, tempfile
 T = tempfile.mkdtemp()
 mine = [shutil.copy2(p, T) for p in paths]
@@ -106,8 +105,8 @@ for epoch in range(8):
         print(h(x))
 shutil.rmtree(T)
 rest()
-""", None),
-    "raises": ("""
+""",
+    "raises": """
 def careful(p, i):
     x = load(p)
     if i % 13 == 5 and random.random() < 2: raise ValueError(i)
@@ -124,8 +123,8 @@ for epoch in range(8):
     except ValueError as error:
         print("ended", error, random.random())
 rest()
-""", None),
-    "break": ("""
+""",
+    "break": """
 for epoch in range(8):
     n = 0
     for p in paths:
@@ -134,8 +133,8 @@ for epoch in range(8):
         if n == 10 + epoch: break
     print(h(x), n, random.random())
 rest()
-""", True),
-    "list_changes": ("""
+""",
+    "list_changes": """
 for epoch in range(6):
     todo = list(paths[:24])
     for p in todo:
@@ -144,8 +143,8 @@ for epoch in range(6):
         print(h(x))
     print(len(todo))
 rest()
-""", None),
-    "exchanged": ("""
+""",
+    "exchanged": """
 def outer():
     factor = 1.0
     def more():
@@ -164,8 +163,8 @@ class Body:
     for p in paths * 4: found.append(load(p, 40))
 print(h(Body.found))
 rest()
-""", None),
-    "yields": ("""
+""",
+    "yields": """
 scale = [1.0]
 def gen():
     for p in paths:
@@ -176,8 +175,8 @@ for epoch in range(8):
         if k % 17 == 16: scale[0] += 0.5
         print(h(x))
 rest()
-""", None),
-    "carried": ("""
+""",
+    "carried": """
 previous = np.zeros((48, 48, 3), np.float32)
 for epoch in range(8):
     for p in paths:
@@ -185,16 +184,16 @@ for epoch in range(8):
         previous = 0.9 * previous + 0.1 * x
     print(h(previous))
 rest()
-""", True),
-    "prints": ("""
+""",
+    "prints": """
 for epoch in range(6):
     for p in paths:
         print("reading", p[-6:])
         x = load(p)
         print(h(x))
 rest()
-""", False),
-    "own_list": ("""
+""",
+    "own_list": """
 for epoch in range(8):
     for p in paths:
         parts = []
@@ -204,15 +203,15 @@ for epoch in range(8):
             parts.append(cv2.blur(x, (k + 1, k + 1)))
         print(h(parts))
 rest()
-""", None),
-    "nested": ("""
+""",
+    "nested": """
 def one(p): return [cv2.blur(load(p), (k, k)) for k in (1, 2, 3)]
 for epoch in range(6):
     print(h([[y.mean() for y in one(p)] for p in paths]))
     print(h([sum([y.mean() for y in z]) for z in [one(p) for p in paths]]))
 rest()
-""", True),
-    "iterators": ("""
+""",
+    "iterators": """
 def pieces(x):
     for k in range(3): yield x[k::3] * random.random()
 for epoch in range(6):
@@ -223,8 +222,8 @@ for epoch in range(6):
     print(h(got))
     print(h([list(map(float, load(p)[0, 0])) for p in paths]))
 rest()
-""", None),
-    "mutates": ("""
+""",
+    "mutates": """
 seen = {}
 def remember(p):
     seen[p] = seen.get(p, 0) + 1
@@ -233,15 +232,15 @@ for epoch in range(6):
     print(h([remember(p) for p in paths]))
     for p in paths: print(h(remember(p)))
 print(len(seen)); rest()
-""", False),
-    "exhausted": ("""
+""",
+    "exhausted": """
 for epoch in range(6):
     it = iter(paths)
     first = [load(p) for p, _ in zip(it, range(20))]
     print(h(first), next(it)[-6:], h([load(p) for p in it]))
 rest()
-""", None),
-    "methods": ("""
+""",
+    "methods": """
 class Reader:
     def __init__(self, size): self.size, self.mean = size, np.array([0.4, 0.5, 0.6], np.float32)
     def norm(self, x): return (x - self.mean) / 0.25
@@ -258,8 +257,8 @@ for epoch in range(6):
     print(h(r.all(paths)))
     for x in r.each(paths): print(h(x))
 rest()
-""", None),
-    "class_state": ("""
+""",
+    "class_state": """
 class CFG: size, gain = 32, 1.0
 class Prepare:
     def __call__(self, p): return load(p, CFG.size) * CFG.gain
@@ -273,8 +272,8 @@ for epoch in range(8):
         if epoch == 5 and i == 30: Prepare.__call__ = lambda self, p: load(p, 20)
         print(h(x))
 rest()
-""", None),
-    "special_globals": ("""
+""",
+    "special_globals": """
 SIZE, LOW = 32, 0
 class Prepare:
     def __call__(self, p): return load(p, SIZE)
@@ -295,8 +294,8 @@ for epoch in range(8):
         if i % 41 == 13: scaled.__defaults__ = (1.0 + epoch,)
         print(h(x))
 rest()
-""", None),
-    "warns": ("""
+""",
+    "warns": """
 import warnings
 def ratio(x): return 1.0 / (x - x.min()) if x.mean() > 0.45 else x
 counts = []
@@ -310,8 +309,8 @@ with warnings.catch_warnings(record=True) as shown:
             print(h(x))
 print(counts)
 rest()
-""", None),
-    "odd_numbers": ("""
+""",
+    "odd_numbers": """
 np.seterr(all="ignore")
 found = []
 np.seterrcall(lambda kind, flag: found.append(kind))
@@ -326,8 +325,8 @@ try:
             if epoch == 6 and i == 40: np.seterr(divide="raise")
 except FloatingPointError as error: print(error, i)
 rest()
-""", None),
-    "finalizers": ("""
+""",
+    "finalizers": """
 import gc
 gone = []
 def note(x): gone.append(x)
@@ -352,14 +351,14 @@ for epoch in range(8):
 gc.collect()
 print(made, len(gone), sorted(map(str, gone)))
 rest()
-""", None),
-    "walrus": ("""
+""",
+    "walrus": """
 for epoch in range(6):
     print(h([y for p in paths if (y := load(p)).mean() > 0.2]))
     print(h(y))
 rest()
-""", False),
-    "skips": ("""
+""",
+    "skips": """
 for epoch in range(6):
     for p in paths + ["/nonexistent.jpg"] + paths[:5]:
         im = cv2.imread(p)
@@ -368,5 +367,5 @@ for epoch in range(6):
         if im.mean() > 150: break
         print(h(im))
 rest()
-""", True),
+""",
 }  # fmt: skip

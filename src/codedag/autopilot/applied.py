@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from codedag.instrument.program import InstrumentedFile
+from codedag.ir.verdict import Code
 from codedag.migrate.trial import Trial
 
-LOOP = "loop"  # what a change of a loop of the program's own is named by
 PLACE = "place"  # the kind of changes that put calls on a unit
 Function = tuple[str, str]  # file and qualified name
 
@@ -39,6 +39,7 @@ class Refused:
     what: str
     where: str
     reason: str
+    code: Code = Code.OTHER
 
 
 @dataclass(slots=True)

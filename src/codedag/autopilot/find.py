@@ -8,7 +8,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -140,6 +140,7 @@ class FoundPrefix(msgspec.Struct, frozen=True):
 def prefixes(file: InstrumentedFile, owner: str, templates: list[Template], taken: set[int]) -> list[FoundPrefix]:
     """The prefixes of one function, each as long as the source proves that its value goes nowhere else."""
     from codedag.migrate.remember import Link as Step
+    from codedag.migrate.remember import unwritten
 
     names = {site: next(iter(seen)) for site, seen in names_by_site(templates).items() if len(seen) == 1}
     if not any(map(reads_files, names.values())):
@@ -163,6 +164,7 @@ def prefixes(file: InstrumentedFile, owner: str, templates: list[Template], take
                 break
             here = link.target
             links.append(Step(file.sites[here], link.operand if isinstance(link.operand, int) else -1))
+        links = unwritten(links)
         found.append(FoundPrefix(tuple(links), tuple(names[link.site.info.index] for link in links)))
     return found
 
@@ -175,11 +177,14 @@ def prefix_links(file: InstrumentedFile) -> list[Link]:
 def prefix_at(file: InstrumentedFile, sites: Sequence[int], names: Sequence[str]) -> FoundPrefix:
     """The prefix at these sites, as an earlier run found it."""
     from codedag.migrate.remember import Link as Step
+    from codedag.migrate.remember import unwritten
 
     operand = {(link.source, link.target): link.operand for link in prefix_links(file)}
     places = [0, *(operand[pair] for pair in pairwise(sites))]
-    links = tuple(Step(file.sites[s], p if isinstance(p, int) else -1) for s, p in zip(sites, places, strict=True))
-    return FoundPrefix(links, tuple(names))
+    links = unwritten(
+        [Step(file.sites[s], p if isinstance(p, int) else -1) for s, p in zip(sites, places, strict=True)]
+    )
+    return FoundPrefix(tuple(links), tuple(names[: len(links)]))
 
 
 def reads_files(name: str) -> bool:
@@ -187,7 +192,7 @@ def reads_files(name: str) -> bool:
     from codedag.backends.known import Effect, knowledge
 
     module, _, last = name.rpartition(".")
-    row = knowledge().row_of(getattr(sys.modules.get(module), last, None))
+    row = knowledge().row_of(_held(module, last))
     return row is not None and row[0].effect is Effect.READS and bool(row[0].files)
 
 
@@ -226,7 +231,12 @@ def made(file: InstrumentedFile, owner: str, templates: list[Template]) -> list[
 def _is_class(source: str) -> bool:
     """Whether a name is that of a class of a module that is loaded."""
     module, _, last = source.rpartition(".")
-    return isinstance(getattr(sys.modules.get(module), "__dict__", {}).get(last), type)
+    return isinstance(_held(module, last), type)
+
+
+def _held(module: str, name: str) -> Any:
+    """What a loaded module holds under a name; asking it for one that it has not could load another module."""
+    return getattr(sys.modules.get(module), "__dict__", {}).get(name)
 
 
 SLOW_NS = 300_000  # of one call, from which on looking for what it gave before is worth it
@@ -249,7 +259,7 @@ def is_pure(name: str) -> bool:
     from codedag.backends.known import Effect, knowledge
 
     module, _, last = name.rpartition(".")
-    row = knowledge().row_of(getattr(sys.modules.get(module), last, None))
+    row = knowledge().row_of(_held(module, last))
     return row is not None and row[0].effect is Effect.PURE and row[0].deterministic and not row[0].into_self
 
 

@@ -225,8 +225,6 @@ def _change(pilot: Pilot, applied: Applied) -> Change:
     what = " > ".join(name.rpartition(".")[2] for name in applied.names)
     kernel = "one kernel" if applied.variant == "flow" else "one table kernel"
     how = f"{kernel} ({', '.join(_engines(pilot)) or 'none'})" if applied.kind == "fuse" else applied.variant
-    if applied.kind == "inside":
-        what = f"{applied.names[0]} inside the call"
     return Change(
         what=f"{what} -> {how}", where=_where(pilot, applied), kind=applied.kind, variant=applied.variant,
         equivalence=applied.equivalence, reason=applied.trial.told(),
@@ -246,8 +244,6 @@ def _declined(pilot: Pilot, every: list[Result], graph: Graph, seconds: float) -
     own = [(r.what, r.where, r.reason) for r in pilot.refused]
     refused = dict.fromkeys([*own, *((r.what, r.where, r.reason) for r in theirs)])
     found = [Declined(what=what, where=where, reason=reason) for what, where, reason in refused]
-    inside = [each for each in found if each.what.endswith(" inside")]
-    found = [each for each in found if each not in inside]
     # what was taken back comes first, then what was refused and what is hot; single calls are a matter for the file
     stopped = [_judged(pilot, r.applied, r.applied.trial.reason) for r in every if not r.applied.trial.active]
     idle = [_judged(pilot, r.applied, _why_idle(r)) for r in every if r.applied.trial.active and not r.was_tried]
@@ -257,7 +253,6 @@ def _declined(pilot: Pilot, every: list[Result], graph: Graph, seconds: float) -
         *found,
         *(_unchanged(*each) for each in _hot(pilot, every, graph, seconds) if not is_named(each[0], found)),
         *idle,
-        *inside,
         *single,
     ]
 
@@ -297,7 +292,7 @@ def _hot(pilot: Pilot, every: list[Result], graph: Graph, seconds: float) -> lis
 
     Functions are observed for different spans, so what counts is an operation's seconds per second of observation.
     """
-    changed = {(shown_path(r.applied.path), s) for r in every if r.applied.kind != "inside" for s in r.applied.sites}
+    changed = {(shown_path(r.applied.path), s) for r in every for s in r.applied.sites}
     ended = pilot.started_at + seconds
     spans = {(shown_path(file), owner): (w.ended or ended) - w.started for (file, owner), w in pilot.watches.items()}
     theirs = _worker_spans(pilot)

@@ -17,18 +17,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
-from codedag.autopilot.applied import LOOP, PLACE, Applied, Function, Refused, Watch
-from codedag.autopilot.inside import Inside
+from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
 from codedag.autopilot.proving import Proving, WhenProven
 from codedag.autopilot.recalled import Recalled, is_recalled
 from codedag.autopilot.repeats import Repeats
 from codedag.autopilot.replay import Replay
+from codedag.autopilot.rest import Rest
 from codedag.autopilot.rows import Rows
 from codedag.autopilot.scalars import Scalars
 from codedag.autopilot.settled import Settled
 from codedag.autopilot.shares import Proven
 from codedag.autopilot.team import Team
-from codedag.autopilot.widen import Widen
 from codedag.backends.effects import Effects
 from codedag.backends.registry import EXACT, Equivalence
 from codedag.instrument import sites as site_module
@@ -77,7 +76,7 @@ class Pilot:
     on_tick: Callable[[], None] = lambda: None
     recorder: Recorder = field(init=False)
     shelf: Shelf = field(init=False)
-    widen: Widen = field(init=False)
+    rest: Rest = field(default_factory=Rest)
     applied: list[Applied] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -88,7 +87,6 @@ class Pilot:
     forked: int = 0
     team: Team = field(init=False)
     replay: Replay = field(init=False)
-    inside: Inside = field(init=False)
     heap: Heap = field(init=False)
     scalars: Scalars = field(init=False)
     prove: Proving = field(init=False)
@@ -115,11 +113,9 @@ class Pilot:
         self.recorder = Recorder(self.program.names, self._saw)
         self.prove = Proving(self.synchronous, self._aside, self.is_beside)
         self.shelf = Shelf(synchronous=self.synchronous)
-        self.team, self.replay, self.inside = Team(self), Replay(self), Inside(self)
+        self.team, self.replay = Team(self), Replay(self)
         self.rows, self.recalled, self.when_proven = Rows(self), Recalled(self), WhenProven(self)
         self.heap, self.scalars = Heap(self.memory.most_nbytes), Scalars(self)
-        self.widen = Widen(self.program, self.memory, self.later, self._is_planned, self._widened, self._not_widened)
-        self.widen.frugal = not self.synchronous
 
     # -- the life of a run
 
@@ -144,8 +140,6 @@ class Pilot:
         """Makes the changes that need no observing, as a file is loaded."""
         self.replay.from_known(file)
         attempt(self.rows.begin, file)
-        if not self.observe_only:
-            attempt(self.widen.loops.watch, file)
 
     def _start_thread(self) -> None:
         self._paused = False
@@ -181,12 +175,11 @@ class Pilot:
         site_module.native.stop()
         site_module.native.idle_by(None)
         self.team.stop()
-        self.widen.restore()
+        attempt(self.rest.restore)
         self._end_thread()
         self.prove.rest()
         for then in self.prove.left():
             attempt(then)
-        attempt(self.inside.restore)
         if self.placed is not None:
             attempt(self.placed.stop)
         self._thread, self._paused = None, False
@@ -196,7 +189,7 @@ class Pilot:
                 if move.file not in loaded and move.kind != PLACE:
                     where = f"{move.file}:{move.line}"
                     self.refused.append(Refused(f"{move.kind} of the plan", where, "the program has no such file"))
-        self.notes += [*self.team.conclude(), *self.heap.notes(), *self.widen.rest.notes()]
+        self.notes += [*self.team.conclude(), *self.heap.notes(), *self.rest.notes()]
         if self.known:
             made = sum(applied.known for applied in self.applied)
             self.notes.append(f"changes known from an earlier run and made from the start: {made} (--fresh: none)")
@@ -210,8 +203,7 @@ class Pilot:
     def pause(self) -> None:
         """Brings planning to a safe point before a fork."""
         self.forked += 1
-        attempt(self.widen.overlap.pause)
-        attempt(self.widen.rest.pause)
+        attempt(self.rest.pause)
         if self.is_beside():
             return
         # From 3.12 on Python warns the program about a fork with threads, and this thread is ours.  It starts again
@@ -356,10 +348,10 @@ class Pilot:
         attempt(self.scalars.look)
         self._settle_known_functions()
         self._end_costly_observing()
-        attempt(self.inside.look)
         attempt(self.team.look)
         if not self.observe_only:
             attempt(self.heap.look)
+            attempt(self.rest.enter)
 
     def _try_to_plan(self, function: Function) -> None:
         passed = time.perf_counter() - self.started_at
@@ -402,8 +394,7 @@ class Pilot:
         """Takes a change out of the program's code once its trial has ended badly."""
         if any(is_recalled(self.program.site(applied.path, index)) for index in indexes):
             return  # what keeps the results of the call goes on, and leaves the change aside
-        if not self.widen.covers(applied.path, applied.owner):
-            attempt(self.program.retire, applied.path, applied.owner, indexes)
+        attempt(self.program.retire, applied.path, applied.owner, indexes)
 
     def _plan_function(self, path: str, owner: str) -> None:
         file = self.program.files[path]
@@ -424,9 +415,8 @@ class Pilot:
             self.apply_prefix(file, owner, prefix)
             taken |= {link.site.info.index for link in prefix.links}
         self.recalled.look(file, owner, seen, taken)
-        self.widen.loops.keep(file, owner)
         self.program.install(path, [owner], near=True)
-        self.widen.look()
+        self.rest.enter()
 
     def apply_chain(
         self, file: InstrumentedFile, owner: str, links: tuple[ChainLink, ...], between: tuple[int, ...],
@@ -453,7 +443,7 @@ class Pilot:
         verdict = self.prove.permits(substitution, self.allow)
         if isinstance(verdict, No):
             where = f"{shown_path(file.path)}:{file.infos[call.site].line}"
-            self.refused.append(Refused(substitution.name, where, verdict.reason))
+            self.refused.append(Refused(substitution.name, where, verdict.reason, verdict.code))
             return
         trial = Trial(substitution.source)
         change = Substitute(file.sites[call.site], substitution, trial)
@@ -482,19 +472,3 @@ class Pilot:
         """Counts a change as made."""
         self.applied.append(applied)
         self.settled.mark(self.applied)
-
-    # -- items in several threads
-
-    def _is_planned(self, function: Function) -> bool:
-        """Whether a function is not observed any more, or never had anything to see."""
-        watch = self.watches.get(function)
-        return watch is None or (watch.ended is not None and function not in self.unplanned)
-
-    def _widened(self, function: Function, trial: Trial, variant: str, site: int, kind: str) -> None:
-        path, owner = function
-        first = site if site >= 0 else self.program.files[path].sites_of(owner)[0].info.index
-        self.begin(Applied(kind, path, owner, [first], [LOOP if site >= 0 else owner], trial, variant))
-
-    def _not_widened(self, what: str, function: Function, reason: str) -> None:
-        path, owner = function
-        self.refused.append(Refused(f"{owner or 'the script'}: {what}", shown_path(path), reason))

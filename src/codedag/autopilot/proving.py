@@ -11,7 +11,7 @@ from codedag.backends.proof import proven_here
 from codedag.backends.registry import Equivalence, Substitution
 from codedag.instrument.guard import attempt
 from codedag.ir import clock as time
-from codedag.ir.verdict import No, Verdict, Yes
+from codedag.ir.verdict import Code, No, Verdict, Yes
 from codedag.migrate.usable import is_there, may_run
 
 if TYPE_CHECKING:  # with what starts processes: only for what is not known
@@ -56,13 +56,13 @@ class Proving:
             return proven_here(substitution)
         prover = self._there()
         with self._aside():
-            verdict = No(self._why_ended(substitution)) if self._ended else prover(substitution)
-        if verdict == No(ENDED):
+            verdict = self._why_ended(substitution) if self._ended else prover(substitution)
+        if isinstance(verdict, No) and verdict.code is Code.ENDED:
             self.unproven[substitution.name] = (substitution.source, substitution.into)
         return verdict
 
-    def _why_ended(self, substitution: Substitution) -> str:
-        return LITTLE if substitution.name in self._little else ENDED
+    def _why_ended(self, substitution: Substitution) -> No:
+        return No(LITTLE) if substitution.name in self._little else No(ENDED, Code.ENDED)
 
     def permits(self, substitution: Substitution, allow: Collection[Equivalence]) -> Verdict:
         """Yes if it may run in this program and is proven; what the program is just importing is waited for."""

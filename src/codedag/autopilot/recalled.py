@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
 from codedag.autopilot.applied import Applied
-from codedag.autopilot.repeats import Repeats
 from codedag.instrument.program import InstrumentedFile
 from codedag.migrate.trial import Trial
 from codedag.trace.recorder import Template
@@ -36,7 +35,7 @@ class Recalled:
         from codedag.migrate.recall import Recall  # with all that is known about effects: only where it is used
 
         trial = Trial(name)
-        recall = Recall(file.sites[site], trial, self.pilot.memory, Repeats(self.pilot.program).expected)
+        recall = Recall(file.sites[site], trial, self.pilot.memory)
         applied = Applied("recall", file.path, owner, [site], [name], trial, "kept in memory")
         self.pilot.switch(file, applied, recall.variants())
         trial.on_stop = partial(self.pilot.later, partial(self._end, applied, recall))
@@ -44,7 +43,7 @@ class Recalled:
     def around(self, recall: Recall, file: InstrumentedFile, owner: str) -> None:
         """Puts what keeps results around a substitute that now stands in its place."""
         site = recall.site
-        recall.inner = getattr(site.variant, "inner", site.variant)
+        recall.inner = site.variant
         self.pilot.program.plan(file.path, owner, recall.variants())
 
     def _end(self, applied: Applied, recall: Recall) -> None:
@@ -70,5 +69,5 @@ def is_recalled(site: Any) -> bool:
 
 def recall_at(site: Any) -> Recall | None:
     """What keeps the results of a site now, if anything does."""
-    recall = getattr(getattr(site.variant, "inner", site.variant), "__self__", None)
+    recall = getattr(site.variant, "__self__", None)
     return recall if getattr(recall, "recalls", False) is True else None

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
 from codedag.autopilot.applied import PLACE, Refused
-from codedag.autopilot.inside import Wish
 from codedag.autopilot.rows import ROW_BY_ROW
 from codedag.autopilot.shares import Proven
 from codedag.devices.present import load
@@ -17,7 +16,7 @@ from codedag.instrument.program import InstrumentedFile
 from codedag.ir import Move
 from codedag.migrate.caller import Caller
 from codedag.migrate.chain import Link as ChainLink
-from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.guard import Declined, Failed, attempt
 from codedag.migrate.usable import library_of
 from codedag.trace.recorder import shown_path
 
@@ -25,6 +24,12 @@ if TYPE_CHECKING:
     from codedag.autopilot.pilot import Pilot
 
 _ANOTHER_VERSION = "the plan was made for another version of this file"
+#: Kinds of moves that older versions made: a plan that names them is read, and they are declined for this reason.
+GONE = {
+    "widen": "code of the program is not run ahead of its turn any more; use DataLoader(num_workers=...) or a pool",
+    "overlap": "code of the program is not run ahead of its turn any more; use DataLoader(num_workers=...)",
+    "inside": "calls inside libraries are not replaced by `codedag run`; codedag.PipelineMigrator does",
+}
 
 
 class Replay:
@@ -110,10 +115,9 @@ class Replay:
             "substitute": self._call,
             "remember": self._prefix,
             "recall": self._kept_call,
-            "widen": self._items,
-            "overlap": self._items,
-            "inside": self._inside,
         }.get(move.kind)
+        if move.kind in GONE:
+            raise Declined(GONE[move.kind])
         if make is None:
             raise LookupError(f"a move of kind {move.kind} cannot be made again from a plan")
         make(file, move)
@@ -142,12 +146,6 @@ class Replay:
 
     def _kept_call(self, file: InstrumentedFile, move: Move | Proven) -> None:
         self.pilot.recalled.apply(file, move.function, move.sites[0], move.chain[0])
-
-    def _items(self, file: InstrumentedFile, move: Move | Proven) -> None:
-        self.pilot.widen.expect()
-
-    def _inside(self, file: InstrumentedFile, move: Move | Proven) -> None:
-        self.pilot.inside.expect(Wish(move.chain[0], move.variant, file.path, move.function, move.sites[0]))
 
     def _refuse(self, what: str, where: str, reason: str) -> None:
         self.pilot.refused.append(Refused(what, where, reason))

@@ -1,7 +1,7 @@
-"""The threads of torch sleep while they wait for work, where other threads or worker processes have use for the cores.
+"""The threads of torch sleep while they wait for work, where worker processes have use for the cores.
 
 The threads of GNU OpenMP, with which torch computes, turn in circles for some milliseconds before they sleep.  With a
-core to spare that is the fastest way to wait; beside workers, or items in threads, it takes half of a small machine.
+core to spare that is the fastest way to wait; beside workers it takes half of a small machine.
 OpenMP itself waits patiently once it manages more threads than there are cores.  So a thread of ours makes a team that
 does nothing; when it ends, all is as before.  No result can depend on how a thread waits.
 
@@ -117,7 +117,7 @@ class Course:
 
 
 class Rest:
-    """Has the threads of torch rest while the program gets batches that other threads or processes make."""
+    """Has the threads of torch rest while the program gets batches that other processes make."""
 
     def __init__(self) -> None:
         self.course = Course()
@@ -157,13 +157,13 @@ class Rest:
 
     # -- a batch
 
-    def batch(self, of: Any, timed: bool = True) -> None:
-        """The program has got a batch from this loader; not timed if it was made in more than one way."""
+    def batch(self, of: Any) -> None:
+        """The program has got a batch from this loader."""
         if self.course.decided is False or not self._can():
             return
         now, cpu = time.perf_counter(), time.process_time()
         follows = self._of is not None and self._of() is of
-        if follows and timed and self._block is not None and self._since:
+        if follows and self._block is not None and self._since:
             self._count(self._block, now - self._since, cpu - self._cpu)
         if self._block is None:
             self._begin()
@@ -172,11 +172,6 @@ class Rest:
     def _left(self, of: Any) -> None:
         """The loader is gone: what comes now may have all cores for itself."""
         attempt(self.pause)
-
-    def begin(self) -> None:
-        """The next batch is made by several threads: those of torch leave the cores to them from the first one on."""
-        if self._block is None and self.course.decided is not False and self._can():
-            self._begin()
 
     def pause(self) -> None:
         """Has threads wait as they would: the program forks, or ends."""

@@ -17,7 +17,7 @@ from codedag.autopilot.applied import Applied, Refused
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.rewrite import parsed
 from codedag.instrument.sites import CALL, VARIANT
-from codedag.ir.verdict import No, Verdict
+from codedag.ir.verdict import Code, No, Verdict
 from codedag.migrate.caller import Caller
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.substitute import Substitute, unbound
@@ -88,7 +88,8 @@ class ByRow:
         verdict = attempt(may_run, substitution, self.pilot.allow, prove)
         if isinstance(verdict, No | Failed):
             where = f"{shown_path(self.file.path)}:{info.line}"
-            self.pilot.refused.append(Refused(substitution.name, where, verdict.reason))
+            code = verdict.code if isinstance(verdict, No) else Code.OTHER
+            self.pilot.refused.append(Refused(substitution.name, where, verdict.reason, code))
             return
         trial = Trial(substitution.source)
         names, variant = [substitution.source], substitution.into

@@ -76,8 +76,6 @@ class Scalars:
     def _look_at(self, path: str, file: InstrumentedFile, site: Any) -> None:
         """Lets go the function of a site, or the outermost loop of it that has shown everything."""
         info = info_of(site)
-        if self.pilot.widen.covers(path, info.owner):
-            return
         for part in ((path, info.owner, -1), *((path, info.owner, loop) for loop in info.loops)):
             if part not in self._moved and has_shown(file, part):
                 self._let_go(part)

@@ -20,6 +20,7 @@ from codedag.autopilot.options import Options
 from codedag.autopilot.outcome import Outcome, conclude
 from codedag.autopilot.pilot import Pilot
 from codedag.autopilot.proven import Store
+from codedag.autopilot.replay import GONE
 from codedag.autopilot.vain import Vain
 from codedag.autopilot.workers import Crew
 from codedag.devices.host import this_machine
@@ -120,7 +121,8 @@ def _recall(pilot: Pilot, store: Store) -> None:
     if isinstance(entry, Failed):
         pilot.notes.append(f"the plan of an earlier run could not be used: {entry.reason}")
     elif entry is not None:
-        pilot.known, pilot.kernels = entry.moves, entry.kernels
+        pilot.known = [move for move in entry.moves if move.kind not in GONE]
+        pilot.kernels = entry.kernels
     elif store.why_not:
         pilot.notes.append(f"{store.why_not}; everything was observed afresh")
 
@@ -208,16 +210,17 @@ def keep_page(keeper: Keeper) -> None:
 
 
 def _leave_out(pilot: Pilot, vain: Vain, keeper: Keeper) -> None:
-    """Leaves out what earlier runs have tried in vain; all of it, if there was nothing else and nobody named a place.
+    """Leaves the program as written if earlier runs have found nothing to gain and nobody named a place.
 
     What is known to be faster stays.
     """
     entry = vain.load()
     if entry is None:
         return
-    pilot.widen.in_vain = {each.key: f"an earlier run found it {each.reason}" for each in entry.tried}
     pilot.resting = entry.nothing and not pilot.known and not keeper.asked
     if pilot.resting:
+        if entry.keeps_freed:
+            after(pilot.heap.begin)
         pilot.notes.append(
             f"an earlier run of {entry.seconds:.1f} s has found nothing to gain, so this one ran as written "
             "(--fresh: it is observed)"

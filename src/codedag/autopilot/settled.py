@@ -18,16 +18,15 @@ class Reached:
     """What had become of a change at some time."""
 
     calls: int  # that were its own, unchecked
-    seconds: float  # that these took, where somebody measures it
     pairs: int  # calls that ran both ways
 
     @classmethod
     def of(cls, trial: Trial) -> Reached:
         """What has become of it by now."""
-        return cls(trial.served() + trial.in_part, trial.seconds, len(trial.pairs))
+        return cls(trial.served() + trial.in_part, len(trial.pairs))
 
 
-_NONE = Reached(0, 0.0, 0)
+_NONE = Reached(0, 0)
 Mark = tuple[float, dict[int, Reached]]
 
 
@@ -54,6 +53,5 @@ class Settled:
 def since(mark: Mark, trial: Trial) -> tuple[tuple[float, float, float], float]:
     """The seconds that a change has saved since then (middle, low, high), and those that checking it took."""
     before, now = mark[1].get(id(trial), _NONE), Reached.of(trial)
-    calls, seconds = now.calls - before.calls, now.seconds - before.seconds
     checking = 0.0 if trial.in_part else sum(b for _, b in trial.pairs[before.pairs :])
-    return trial.saved(calls, seconds if now.seconds > 0 else None), checking
+    return trial.saved(now.calls - before.calls), checking

@@ -83,7 +83,7 @@ class Team:
             util.Finalize(None, self.end_worker, exitpriority=100)
         if self._began_worker != self.crew.process:
             self._began_worker = self.crew.process
-            self.pilot.widen.leave()
+            self.pilot.rest.forget()
             attempt(self._share_memory)
             self.pilot.memory.in_worker = self._may_change and workers_here() > 0
             self._capped = self._may_change and attempt(self.capping.begin_worker) is True

@@ -1,9 +1,8 @@
 """What a short program tried in vain is remembered for its next few runs, which do not try it again.
 
 Observing, planning and checking cost about the same however short a program is.  Where a run found nothing that is
-faster, the next ones of the same sources, arguments, versions and machine run as written; where only items in threads
-or the next batch were no gain, only these are left out.  After a few runs everything is tried again, since data and
-machine may have changed; after twice as many if that was in vain, too.
+faster, the next ones of the same sources, arguments, versions and machine run as written.  After a few runs everything
+is tried again, since data and machine may have changed; after twice as many if that was in vain, too.
 """
 
 from __future__ import annotations
@@ -15,13 +14,12 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from codedag.autopilot.applied import LOOP
 from codedag.autopilot.proven import Store, machine, versions
-from codedag.autopilot.proving import ENDED
 from codedag.ir.errors import CannotWrite
 from codedag.ir.fields import Natural
 from codedag.ir.files import write_atomically
 from codedag.ir.sha256 import sha256
+from codedag.ir.verdict import Code
 
 if TYPE_CHECKING:
     from codedag.autopilot.outcome import Outcome
@@ -30,23 +28,6 @@ if TYPE_CHECKING:
 LEAST, MOST = 1.0, 60.0  # seconds of a program: a shorter one shows nothing, a longer one can pay for trying again
 RUNS, MOST_RUNS = 4, 32  # for which it is remembered: at first, and if it is in vain again and again
 MOST_ENTRIES = 200
-KINDS = ("widen", "overlap")  # that run work twice to find out whether they are faster
-_NOT_FASTER = "not faster here"
-
-
-class Tried(msgspec.Struct, frozen=True):
-    """A change that was tried and was not faster."""
-
-    kind: str
-    file: str
-    function: str
-    site: int
-    reason: str
-
-    @property
-    def key(self) -> tuple[str, str, str, int]:
-        """What it is found by."""
-        return self.kind, self.file, self.function, self.site
 
 
 class Entry(msgspec.Struct, kw_only=True, frozen=True):
@@ -63,7 +44,7 @@ class Entry(msgspec.Struct, kw_only=True, frozen=True):
     left: Natural  # runs for which it is still remembered
     runs: Natural = RUNS  # and for which it was
     nothing: bool = False  # nothing at all was faster
-    tried: list[Tried] = []
+    keeps_freed: bool = False  # but freed memory was worth keeping, which needs no observing
 
 
 @dataclass(slots=True)
@@ -101,31 +82,27 @@ class Vain:
         self._write(msgspec.structs.replace(entry, left=entry.left - 1))
 
     def keep(self, pilot: Pilot, outcome: Outcome, seconds: float, libraries: Collection[str]) -> None:
-        """Replaces the entry by what this run has tried in vain; all of it is, only if nothing was left open."""
-        if pilot.widen.in_vain:
-            return
-        tried = in_vain(pilot)
-        nothing = not is_open(pilot) and not outcome.proven and not pilot.heap.notes()
-        if not LEAST <= seconds <= MOST or not (nothing or tried):
+        """Keeps that nothing was faster in this run, if that is so and nothing was left open."""
+        if not LEAST <= seconds <= MOST or is_open(pilot) or outcome.proven:
             self.path.unlink(missing_ok=True)
             return
-        runs = self._runs({each.key for each in tried}, nothing)
+        runs = self._runs()
         names = dict.fromkeys(["python", "codedag", "rewriter", *libraries], "")
         sources = {path: file.sha256 for path, file in pilot.program.files.items()}
         self._write(
             Entry(
                 program=self.store.program, arguments=list(self.store.target.args), machine=machine(),
-                versions=versions(names), sources=sources, seconds=seconds, left=runs, runs=runs, nothing=nothing,
-                tried=tried,
+                versions=versions(names), sources=sources, seconds=seconds, left=runs, runs=runs, nothing=True,
+                keeps_freed=bool(pilot.heap.notes()),
             )
         )  # fmt: skip
 
-    def _runs(self, keys: set[tuple[str, str, str, int]], nothing: bool) -> int:
-        """For how many runs this is remembered: for twice as many as the last time, if it was the same."""
+    def _runs(self) -> int:
+        """For how many runs this is remembered: for twice as many as the last time, if it was so then."""
         before = self._read()
-        if before is None or keys != {each.key for each in before.tried} or before.nothing is not nothing:
+        if before is None or not before.nothing or not self._holds(before):
             return RUNS
-        return min(2 * before.runs, MOST_RUNS) if self._holds(before) else RUNS
+        return min(2 * before.runs, MOST_RUNS)
 
     def _write(self, entry: Entry) -> None:
         try:
@@ -141,19 +118,7 @@ def is_open(pilot: Pilot) -> bool:
     """Whether something was still being found out when the program ended."""
     active = [a for a in pilot.applied if a.trial.active and not (a.trial.checked and a.trial.pairs)]
     undecided = [a for a in active if a.kind != "recall" or a.trial.calls]  # no call came again
-    return bool(undecided or pilot.unplanned) or any(refused.reason == ENDED for refused in pilot.refused)
-
-
-def in_vain(pilot: Pilot) -> list[Tried]:
-    """The changes that work was done twice for, and that were not faster."""
-    found: dict[tuple[str, str, str, int], Tried] = {}
-    for a in pilot.applied:
-        site = a.sites[0] if a.names == [LOOP] else -1  # as lanes have it
-        tried = Tried(a.kind, a.path, a.owner, site, a.trial.reason)
-        found.pop(tried.key, None)  # it may have been tried more than once: the last time counts
-        if a.kind in KINDS and not a.trial.active and a.trial.reason.startswith(_NOT_FASTER):
-            found[tried.key] = tried
-    return list(found.values())
+    return bool(undecided or pilot.unplanned) or any(refused.code is Code.ENDED for refused in pilot.refused)
 
 
 def _hash_of(file: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 from codedag.backends.proof import known_here, proven_here
 from codedag.backends.registry import Substitution, find
 from codedag.ir import clock as time
-from codedag.ir.verdict import No, Verdict, Yes
+from codedag.ir.verdict import Code, No, Verdict, Yes
 
 MOST_SECONDS = 120.0  # for one proof; the slowest takes some seconds with its imports
 IDLE_SECONDS = 5.0  # after which the other process ends: the libraries that it has loaded take memory
@@ -101,7 +101,7 @@ class Prover:
                 self._wait_for(substitution.name)
             if substitution.name in self._said:
                 return self._said[substitution.name]
-        return No(ENDED) if self._ended else _verdict(b"", self._process)
+        return No(ENDED, Code.ENDED) if self._ended else _verdict(b"", self._process)
 
     def _wait_for(self, name: str) -> None:
         until = time.monotonic() + MOST_SECONDS

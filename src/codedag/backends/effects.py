@@ -48,6 +48,7 @@ _USUAL = frozenset({"axis", "keepdims", "dtype"})  # with other words, reduction
 NEVER, BY_FLAGS, SOMEHOW = range(3)
 _BOUND = (types.MethodType, types.BuiltinMethodType)  # only these are asked for their __self__
 _WRITES = frozenset({"out", "dst", "where", "like"})
+_TORCH_TYPES = frozenset({"Tensor", "dtype", "device"})
 
 
 class Effects:
@@ -66,19 +67,19 @@ class Effects:
         self._learned: set[str] = set()
 
     def _know(self, module: Any, most: dict[str, int]) -> None:
-        functions = ((getattr(module, name), number) for name, number in most.items())
+        functions = ((vars(module)[name], number) for name, number in most.items() if name in vars(module))
         self._functions |= {id(function): (function, number) for function, number in functions}
 
     def _learn(self) -> None:
-        """Adds the functions and types of libraries that the program has loaded by now."""
+        """Adds the functions and types of libraries that the program has loaded by now; asking a module for a name that
+        it has not would load what it loads late, in the middle of a call of the program."""
         numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-        if numpy is not None and "numpy" not in self._learned and hasattr(numpy, "random"):
+        drawing = sys.modules.get("numpy.random")
+        if numpy is not None and "numpy" not in self._learned and {"ndarray", "sctypeDict"} <= vars(numpy).keys():
             self._learned.add("numpy")
             self._know(numpy, _NUMPY)
-            self._flagged = {id(getattr(numpy, name)): name for name in _NUMPY.keys() & _FLAGGED}
+            self._flagged = {id(vars(numpy)[name]): name for name in _NUMPY.keys() & _FLAGGED & vars(numpy).keys()}
             self._scalars = {t for t in numpy.sctypeDict.values() if t is not numpy.object_}
-            generators = (numpy.random.RandomState, numpy.random.Generator)
-            self._methods |= {of: {**dict.fromkeys(_DRAWS.split(), 9), **_DRAWS_INTO} for of in generators}
             self._methods[numpy.ndarray] = _ARRAY_METHODS
             self._values |= {
                 numpy.dtype,
@@ -86,7 +87,11 @@ class Effects:
                 *self._scalars,
             }
             self._arrays.add(numpy.ndarray)
-        if torch is not None and "torch" not in self._learned and hasattr(torch, "Tensor"):
+        if drawing is not None and "numpy.random" not in self._learned and "RandomState" in vars(drawing):
+            self._learned.add("numpy.random")
+            generators = [vars(drawing)[name] for name in ("RandomState", "Generator") if name in vars(drawing)]
+            self._methods |= {of: {**dict.fromkeys(_DRAWS.split(), 9), **_DRAWS_INTO} for of in generators}
+        if torch is not None and "torch" not in self._learned and vars(torch).keys() >= _TORCH_TYPES:
             self._learned.add("torch")
             self._know(torch, _TORCH)
             self._methods[torch.Tensor] = _TENSOR_METHODS
@@ -94,7 +99,7 @@ class Effects:
 
     def harmless(self, kind: int, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
         """Whether the operation at a site of this kind, with these arguments, can be let through."""
-        if len(self._learned) < 2:
+        if len(self._learned) < 3:
             self._learn()
         if kind == SETITEM:
             return False

@@ -12,9 +12,12 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from codedag.instrument.floating_point import is_usual
+
 FOREIGN = "numbers in the byte order of another machine, or with their own written out"
 HUGE = "a whole number of more than 64 bits"
 UNDERFLOW = "numpy tells here of numbers that get too small"
+MODE = "the floating-point mode of the processor was changed"
 
 
 def hazard(values: Iterable[Any]) -> str:
@@ -27,6 +30,8 @@ def hazard(values: Iterable[Any]) -> str:
                 return HUGE
         elif isinstance(value, array) and (not value.dtype.isnative or value.dtype.byteorder in "<>"):
             return FOREIGN  # a result may have the very type of its argument
+    if not is_usual():
+        return MODE
     return "" if numpy is None or _silent(numpy)() else UNDERFLOW
 
 

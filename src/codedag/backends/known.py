@@ -104,12 +104,6 @@ def knowledge() -> Table:
     return _table
 
 
-def references(function: Any) -> int:
-    """How many rows of the table hold a function."""
-    methods = (each[0] is function for rows in tuple(_table.methods.values()) for each in tuple(rows.values()))
-    return sum(methods) + (id(function) in _table.functions)
-
-
 def known_call(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Answer:
     """What calling the function with these arguments does."""
     learn()

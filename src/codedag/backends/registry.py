@@ -194,10 +194,6 @@ class Substitution:
         """Sets the function that it stands in for, while something else may be found under its name."""
         self._original = original
 
-    def refers_to(self, function: Any) -> bool:
-        """Whether this very function is held as what it stands in for."""
-        return self._original is function
-
     def available(self) -> Verdict:
         """Yes if both libraries are installed in a version that this substitution knows."""
         for requirement in (self.source_needs, self.needs):
@@ -273,11 +269,6 @@ def find(source_name: str, pu: str = "") -> tuple[Substitution, ...]:
 def known_sources() -> tuple[str, ...]:
     """The names of all functions that have a substitute; as far as they are known, no backend is loaded for this."""
     return _table.sources()
-
-
-def references(function: Any) -> int:
-    """How many substitutions hold a function as their original."""
-    return sum(made.refers_to(function) for made in _table.all())
 
 
 def all_substitutions() -> tuple[Substitution, ...]:

@@ -25,6 +25,7 @@ KINDS = {
     "proofs": "proofs that substitutes are exact on this machine",
     "costs": "measured costs of operations",
     "samples": "sampled inputs of operations",
+    "tuning": "measurements of `codedag tune`",
     "demo": "program and pictures of `codedag demo`",
     "other": "anything else",
 }

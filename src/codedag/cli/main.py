@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from codedag._version import __version__
+from codedag.cli.lazy import LazyGroup
 from codedag.ir.errors import DOCS, CodedagError
 
 COMMANDS = {
@@ -18,9 +19,11 @@ COMMANDS = {
     "devices": "codedag.cli.devices",
     "profile": "codedag.cli.profile",
     "plan": "codedag.cli.plan",
+    "tune": "codedag.cli.tune",
     "explain": "codedag.cli.explain",
     "view": "codedag.cli.view",
     "compare": "codedag.cli.compare",
+    "stages": "codedag.cli.stages",
     "experiment": "codedag.cli.experiment",
     "runs": "codedag.cli.runs",
     "cache": "codedag.cli.cache",
@@ -29,24 +32,11 @@ COMMANDS = {
 }
 
 
-class Commands(click.Group):
-    """A group whose commands are imported when they are used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of the commands, in the order in which one uses them."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name."""
-        if cmd_name not in COMMANDS:
-            return None
-        import importlib
-
-        command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
-        return command
-
-
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=LazyGroup,
+    modules=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.option("-v", "--verbose", count=True, help="Say more (twice: everything).")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 @click.version_option(__version__, prog_name="codedag", message="%(prog)s %(version)s")

@@ -167,6 +167,8 @@ def _next(found: RunDirectory) -> str:
     from codedag.view import text
 
     program = shlex.join(found.run.argv)
+    if found.run.command.startswith("stages"):
+        return f"codedag stages {'run' if found.has('plan') else 'plan'} {quote(str(found.path))}"
     if found.has("plan") and (found.plan.moves or text.elsewhere(found.plan)):
         return f"codedag run --plan {quote(str(found.path / 'plan.json'))} {program}"
     if found.run.command == "trace" and (found.run.status == "running" or not found.has("graph")):

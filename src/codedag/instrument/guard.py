@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 
 import msgspec
 
-from codedag.instrument.signals import is_interrupt, raised_by_handler
+from codedag.instrument.signals import raised_by_handler
 from codedag.ir.errors import CodedagError
 
 P = ParamSpec("P")
@@ -18,10 +18,6 @@ log = logging.getLogger("codedag.guard")
 
 class Declined(Exception):  # noqa: N818 - control flow inside one change, turned into a reason by `attempt`
     """Something that a change does not take on; the program then runs as written."""
-
-
-class GaveUp(BaseException):
-    """What ends a part of the program that runs on trial: nothing that a handler of the program may take."""
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -50,18 +46,6 @@ def after(function: Callable[P, T], /, *args: P.args, **keywords: P.kwargs) -> T
         return function(*args, **keywords)
     except Exception as error:
         return Failed(_reason(error))
-
-
-def on_trial(function: Callable[P, T], /, *args: P.args, **keywords: P.kwargs) -> tuple[T | None, str]:
-    """The result of the program's own code that can be taken back, and what it raised; it will run again as written."""
-    try:
-        return function(*args, **keywords), ""
-    except GaveUp:
-        raise
-    except BaseException as error:  # also sys.exit(): another thread would end with it, and nobody would know
-        if raised_by_handler(error.__traceback__) or is_interrupt(error):
-            raise  # a signal does not come twice
-        return None, error.__class__.__name__
 
 
 def _reason(error: Exception) -> str:

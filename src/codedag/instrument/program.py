@@ -6,7 +6,7 @@ import sys
 import threading
 import types
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,9 +26,7 @@ from codedag.instrument.table import Columns, SiteTable
 from codedag.ir.sha256 import sha256
 
 if TYPE_CHECKING:
-    from codedag.instrument.ahead import Ahead
     from codedag.instrument.links import Link
-    from codedag.instrument.loops import LoopAhead
 
 _TOO_DEEP = "its expressions are nested too deeply to rewrite"
 _NOT_SELECTED = "it was not selected"
@@ -118,19 +116,6 @@ class InstrumentedFile:
     def defined(self) -> frozenset[str]:
         """The functions (by qualified name) that have code of their own, which can be replaced; the module has none."""
         return frozenset(owner_of(place[0]) for place in codes_by_place(self.full))
-
-    def aheads(self) -> dict[str, Ahead]:
-        """What the source says of its functions about running them ahead of their turn."""
-        from codedag.instrument.ahead import aheads
-
-        return aheads(self.source, self.path, self._compiled.copy())
-
-    @cached_property
-    def loops_ahead(self) -> dict[int, LoopAhead]:
-        """The loops whose turns could run ahead, by the site of what they run over."""
-        from codedag.instrument.loops import loops_ahead
-
-        return loops_ahead(self.source, self.path, self._compiled.copy())
 
     def owners(self) -> set[str]:
         """The functions (by qualified name; "" is the module) that have sites."""
@@ -352,9 +337,6 @@ class Program:
             kept = self._planned.setdefault(path, {}).setdefault(owner, set())
             for index, variant in variants.items():
                 site = self.files[path].sites[index]
-                if hasattr(site.variant, "inner") and not hasattr(variant, "inner"):
-                    site.variant.inner = variant  # a check stays, around whatever else stands there
-                    continue
                 site.variant = variant
                 site.mode = VARIANT if variant is not None else PASS
                 self._retired.get(path, set()).discard(index)
@@ -371,17 +353,6 @@ class Program:
             self._retired.setdefault(path, set()).update(indexes)
             self._set_switches(self.files[path])
             self.install(path, [owner])
-
-    def drop(self, path: str, functions: Mapping[str, Collection[int]]) -> None:
-        """Takes variants away from some sites of functions, none of which is under way."""
-        with self._lock:
-            file = self.files[path]
-            for owner, indexes in functions.items():
-                self._planned.get(path, {}).get(owner, set()).difference_update(indexes)
-                for site in (file.sites[index] for index in indexes):
-                    site.mode, site.variant = PASS, None
-            self._set_switches(file)
-            self.install(path, list(functions))
 
     def _set_switches(self, file: InstrumentedFile) -> None:
         """A loop runs its body with sites while one of them is recorded or has a variant that is in use."""

@@ -288,12 +288,6 @@ def rewrite(
     return Rewritten(code, sites, loops)
 
 
-def rewrite_statements(statements: list[ast.stmt], keep: Collection[int]) -> list[ast.stmt]:
-    """Numbered statements with these sites in place; they are used up."""
-    rewriting = _Rewriting(frozenset(keep))
-    return [rewriting.visit(statement) for statement in statements]
-
-
 def bind(code: types.CodeType, sites: list[Any], switches: list[Any]) -> types.CodeType:
     """The code with its placeholders replaced by sites and switches, nested code included; the code is used up."""
     return (

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import opcode
 import signal
-import threading
 import types
-
-_RAISE = opcode.opmap["RAISE_VARARGS"]
 
 
 def raised_by_handler(trace: types.TracebackType | None) -> bool:
@@ -18,16 +14,6 @@ def raised_by_handler(trace: types.TracebackType | None) -> bool:
             return True
         trace = trace.tb_next
     return False
-
-
-def is_interrupt(error: BaseException) -> bool:
-    """Whether Ctrl-C raised this, and no statement of the program: it comes to the main thread alone, and only once."""
-    if not isinstance(error, KeyboardInterrupt) or threading.current_thread() is not threading.main_thread():
-        return False
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace is None or trace.tb_frame.f_code.co_code[trace.tb_lasti] != _RAISE
 
 
 def _code_of(handler: object) -> types.CodeType | None:

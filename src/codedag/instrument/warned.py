@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
+from codedag.instrument.floating_point import float_mode
+
 
 class Ear:
     """Stands before the filters of the program while it is open, and tells what these would not ignore.
@@ -109,10 +111,11 @@ class Heard(Ear):
 
 
 def mode() -> tuple[Any, ...]:
-    """What would be done about odd numbers and warnings: the same call may have to raise under other settings."""
+    """The floating-point mode and what would be done about odd numbers and warnings: the same call may give another
+    result, or have to raise, under other settings."""
     numpy = sys.modules.get("numpy")
     numbers = tuple(numpy.geterr().values()) if numpy is not None else ()
-    return numbers, filters_now()
+    return float_mode(), numbers, filters_now()
 
 
 def filters_now() -> tuple[Any, ...]:
@@ -124,15 +127,6 @@ def calls_back() -> bool:
     """Whether numpy tells a function or stream of the program about odd numbers, which would hear of them too early."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and not {"call", "print", "log"}.isdisjoint(numpy.geterr().values())
-
-
-def numbers_mode() -> Any:
-    """One value for each setting of what numpy does about odd numbers in this thread; quick to ask for."""
-    numpy = sys.modules.get("numpy")
-    kept = getattr(getattr(getattr(numpy, "_core", None), "umath", None), "_extobj_contextvar", None)
-    if kept is not None:
-        return kept.get(None)
-    return tuple(numpy.geterr().values()) if numpy is not None else None
 
 
 @contextmanager

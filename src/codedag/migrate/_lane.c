@@ -7,6 +7,7 @@
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <float.h>
 #include <structmember.h>
 #include <time.h>
 #include "lane_table.h"
@@ -175,6 +176,12 @@ static int same_filters(PyObject *seen, PyObject *filters) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(seen); i++)
         if (PyList_GET_ITEM(filters, i) != PyTuple_GET_ITEM(seen, i)) return 0;
     return 1;
+}
+
+/* Whether this thread rounds to nearest and keeps subnormal numbers, as when its tables were made. */
+static int is_usual_mode(void) {
+    volatile double smallest = DBL_MIN, subnormal = 0x1p-1074, one = 1.0, little = 0x1p-60;
+    return smallest * 0.5 != 0.0 && subnormal * 0x1p1000 != 0.0 && one + little == 1.0 && one - little == 1.0 && -one - little == -1.0;
 }
 
 /* Whether a floating-point warning stays a warning; asked again only when numpy's state or the filters are others. */
@@ -407,7 +414,7 @@ static PyObject *finish(Lane *l, Run *r, double started) {
 static Run *begin(Stop *stop, PyObject *source) {
     Lane *l = stop->lane;
     int layout = layout_of(l, source);
-    if (layout < 0 || !is_calm(l) || !is_unwatched(l)) return NULL;
+    if (layout < 0 || !is_usual_mode() || !is_calm(l) || !is_unwatched(l)) return NULL;
     Run *r = (Run *)RunType.tp_alloc(&RunType, 0);
     if (!r) { PyErr_Clear(); return NULL; }
     Py_INCREF(l); r->lane = l;

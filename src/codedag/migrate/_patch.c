@@ -449,7 +449,24 @@ static PyObject *set_reduce(PyObject *m, PyObject *function) {
     Py_RETURN_NONE;
 }
 
+/* Whether dictionaries hold these very values, in this order: as they did when they were listed. */
+static PyObject *same_values(PyObject *self, PyObject *args) {
+    PyObject *spaces, *before, *key, *value;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &spaces, &PyTuple_Type, &before)) return NULL;
+    if (PyTuple_GET_SIZE(spaces) != PyTuple_GET_SIZE(before)) Py_RETURN_FALSE;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(spaces); i++) {
+        PyObject *space = PyTuple_GET_ITEM(spaces, i), *values = PyTuple_GET_ITEM(before, i);
+        Py_ssize_t at = 0, number = 0;
+        if (!PyDict_Check(space) || !PyTuple_Check(values)) return PyErr_Format(PyExc_TypeError, "not a dictionary and its values");
+        if (PyDict_GET_SIZE(space) != PyTuple_GET_SIZE(values)) Py_RETURN_FALSE;
+        while (PyDict_Next(space, &at, &key, &value))
+            if (number >= PyTuple_GET_SIZE(values) || PyTuple_GET_ITEM(values, number++) != value) Py_RETURN_FALSE;
+    }
+    Py_RETURN_TRUE;
+}
+
 static PyMethodDef methods[] = {
+    {"same_values", same_values, METH_VARARGS, "same_values(dictionaries, values): whether they hold these very values."},
     {"alive", alive, METH_O, "alive(ids): the tracked objects that have one of these identities."},
     {"holders", holders, METH_VARARGS, "holders(more, targets, originals): what refers to a target, among all and more."},
     {"swap", swap, METH_VARARGS, "swap(holder, key, old, new): whether the old reference was there and is now the new."},

@@ -9,6 +9,7 @@ import gc
 import threading
 import types
 from collections.abc import Callable
+from operator import is_
 from typing import Any
 
 DECLINED = object()
@@ -158,6 +159,15 @@ def _inside(busy: list[int], stand: HardStand, run: Any, args: tuple[Any, ...], 
         return run(*args, **keywords)
     finally:
         busy.pop()
+
+
+def same_values(spaces: tuple[dict[str, Any], ...], values: tuple[tuple[Any, ...], ...], /) -> bool:
+    """Whether dictionaries hold these very values, in this order."""
+    return len(spaces) == len(values) and all(map(_holds, spaces, values))
+
+
+def _holds(space: dict[str, Any], values: tuple[Any, ...]) -> bool:
+    return len(space) == len(values) and all(map(is_, space.values(), values))
 
 
 def alive(ids: set[int], /) -> list[Any]:

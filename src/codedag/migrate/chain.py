@@ -18,7 +18,9 @@ import msgspec
 
 from codedag.backends.effects import BY_FLAGS, NEVER, SOMEHOW, Effects
 from codedag.backends.elementwise import ROLES, Operand, Role
+from codedag.backends.hazards import MODE
 from codedag.backends.same import same
+from codedag.instrument.floating_point import is_usual
 from codedag.instrument.sites import CALL, SETITEM
 from codedag.instrument.warned import noticing
 from codedag.ir.clock import perf_counter
@@ -173,12 +175,13 @@ class Chain:
 
     def _bystander(self, site: Any) -> Variant:
         kind, caller, as_call = site.kind, Caller(site.info), _as_call(site)
-        pending, harmless = self._pending, self._effects.harmless
+        pending = self._pending
 
         def passing(*args: Any, **keywords: Any) -> Any:
             space = _getframe(1).f_globals
             if pending.deferred or self._is_fast_under_way():
-                warns = self._warns(kind, args, keywords) if harmless(kind, args, keywords) else SOMEHOW
+                warns = attempt(self._warns, kind, args, keywords)
+                warns = SOMEHOW if isinstance(warns, Failed) else warns
                 if warns == BY_FLAGS:
                     try:
                         with noticing() as noticed:
@@ -199,6 +202,8 @@ class Chain:
 
         A table shows beforehand that no step does; a chain of any numbers shows it only at its end.
         """
+        if not self._effects.harmless(kind, args, keywords):
+            return SOMEHOW
         return NEVER if self._flows is None else self._effects.warns(kind, args, keywords)
 
     def _is_fast_under_way(self) -> bool:
@@ -218,6 +223,9 @@ class Chain:
         self, split: Callable[..., Step], args: tuple[Any, ...], keywords: dict[str, Any]
     ) -> tuple[StandIn, Step] | None:
         reason = ""
+        if not is_usual():
+            self.trial.decline(MODE)
+            return None
         if len(self._pending.deferred) > 8:
             self._pending.drop()
         for place in self._places:

@@ -54,13 +54,16 @@ class Heap:
             self._last = now
             self._judge(churn(last, now))
 
+    def begin(self) -> bool:
+        """Has freed memory kept from the start, as an earlier run found it worth it; whether it is."""
+        self._asked = True
+        return self.keep(TRIM if self.most_nbytes is None else min(TRIM, self.most_nbytes // 4))
+
     def _judge(self, rate: float) -> None:
         if self.came:
             self.least = rate if self.least is None else min(self.least, rate)
         elif rate >= CHURN:
-            self._asked = True
-            nbytes = TRIM if self.most_nbytes is None else min(TRIM, self.most_nbytes // 4)
-            self.came = rate if self.keep(nbytes) else 0.0
+            self.came = rate if self.begin() else 0.0
 
     def notes(self) -> list[str]:
         """What to say about it at the end: nothing if most of the pages came and went all the same."""

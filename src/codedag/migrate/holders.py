@@ -6,15 +6,13 @@ import functools
 import gc
 import sys
 import types
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from codedag.migrate import stands as stand_module
 from codedag.migrate.journal import Edit, Left
 
-#: Whether the count of references tells of every holder: from Python 3.14 on, what is passed on is often only borrowed.
-COUNTS_HOLDERS = sys.version_info < (3, 14)
 _FRAMES = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 _TRUE_OWNERS = (type, types.FunctionType)  # their dicts and defaults are theirs, whoever else has got hold of them
 _CONTAINERS = (dict, tuple, list, types.MethodType)
@@ -80,11 +78,6 @@ class Owners:
         return ids
 
 
-def _is_others(where: Any) -> bool:
-    """Whether a module, by its name, is not ours."""
-    return str(where).partition(".")[0] != "codedag"
-
-
 class Sweep:
     """One pass that changes every reference it can reach: function to stand, or stand to function."""
 
@@ -110,29 +103,6 @@ class Sweep:
         for holder in found:
             if not self._ours(holder):
                 self._visit(holder)
-        return self
-
-    def names(self) -> Counter[int]:
-        """How many names of modules, and of the classes that define them, each function has, by identity."""
-        spaces = [space(module) for where, module in list(sys.modules.items()) if _is_others(where)]
-        owners = (class_of(name) for name in self._names.values())
-        spaces += [gc.get_referents(vars(owner))[0] for owner in owners if owner is not None]
-        everything = (id(value) for names in spaces if names is not None for value in list(names.values()))
-        return Counter(filter(self._by_id.__contains__, everything))
-
-    def run_near(self) -> Sweep:
-        """Itself, after a pass over the names of modules and of the classes that define the functions.
-
-        That takes a hundredth of the time; who else holds a function goes on with what it has.
-        """
-        for where, module in list(sys.modules.items()):
-            names = space(module) if _is_others(where) else None
-            if names is not None and not self._by_id.keys().isdisjoint(map(id, list(names.values()))):
-                self.module(names, where)
-        for stand in self._stands:
-            owner = class_of(self._names[id(stand)])
-            if owner is not None:
-                self._class(owner, gc.get_referents(vars(owner))[0])  # the names themselves: they are in the journal
         return self
 
     def module(self, names: dict[str, Any], where: str) -> None:

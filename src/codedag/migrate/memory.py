@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from codedag.devices import cgroup
 from codedag.migrate.common import Common, common
 from codedag.migrate.disk import Disk
@@ -17,7 +14,6 @@ class Memory:
         self.most_nbytes, self.nbytes = most_nbytes, 0
         self.disk = disk  # takes what memory does not
         self.paused = False  # nothing is kept and nothing recalled
-        self.recalls = self.keeps = True
         self.common: Common | None = None  # what workers keep for each other
         self.in_worker = False  # whether this process keeps there, and nothing for itself alone
 
@@ -37,15 +33,6 @@ class Memory:
             self.common = common((most - self.nbytes) // 2)
             if self.common is not None:
                 self.most_nbytes = most - (most - self.nbytes) // 2
-
-    @contextmanager
-    def doing(self, *, recalls: bool = True, keeps: bool = True) -> Iterator[None]:
-        """A block in which nothing is recalled (all is computed), or nothing more is kept (it is done again after)."""
-        self.recalls, self.keeps = recalls, keeps
-        try:
-            yield
-        finally:
-            self.recalls = self.keeps = True
 
     def is_open(self) -> bool:
         """Whether prefixes may be kept and recalled now."""

@@ -13,7 +13,7 @@ from typing import Any
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find
 from codedag.backends.supported import why_as_written
 from codedag.devices.present import bring, is_accelerator, load, present
-from codedag.ir.verdict import No, Verdict, Yes
+from codedag.ir.verdict import Code, No, Verdict, Yes
 from codedag.migrate import loopback, workers
 from codedag.migrate.contexts import Contexts
 from codedag.migrate.counted import Counted, summed
@@ -29,7 +29,7 @@ from codedag.migrate.wishes import ORIGINAL, Wish, Wishes
 
 log = logging.getLogger("codedag.migrate")
 DISABLED = "CODEDAG_DISABLE is set"
-UNUSED = "is not used by this program"
+WAITING = (Code.NOT_LOADED, Code.NOT_USED, Code.NOT_ALLOWED)  # what may still be replaced, here or under another plan
 _holding: dict[str, Migrator] = {}  # which migrator has replaced which function
 
 
@@ -173,7 +173,7 @@ class Migrator:
             verdict = Yes if arm.substitution.pu == loopback.PU else self._may_run(arm.substitution)
             arm.trial.active, arm.trial.reason = bool(verdict), getattr(verdict, "reason", "")
             verdicts.append(verdict)
-        return Yes if any(verdicts) else No(_joined([v.reason for v in verdicts if isinstance(v, No)]))
+        return Yes if any(verdicts) else _all_of([v for v in verdicts if isinstance(v, No)])
 
     def _may_run(self, substitution: Substitution) -> Verdict:
         """Yes if the units that the plan names for it are here, now that its library is loaded, and it may run."""
@@ -193,9 +193,8 @@ class Migrator:
     def _note_results(self) -> None:
         assert self.patches is not None
         self.outcome.patched = [patch.source for patch in self.patches.applied]
-        for source, reason in self.patches.refused.items():
-            waits = reason.endswith(("is not loaded yet", UNUSED, "does not allow"))
-            (self.outcome.skipped if waits else self.outcome.failed)[source] = reason
+        for source, why in self.patches.refused.items():
+            (self.outcome.skipped if why.code in WAITING else self.outcome.failed)[source] = why.reason
         for source, reason in {**self.outcome.failed, **self.outcome.skipped}.items():
             log.info("%s runs as written: %s", source, reason)
 
@@ -236,7 +235,7 @@ class Migrator:
     def stats(self) -> dict[str, dict[str, Any]]:
         """Per function: calls, fast, checked, declined with reasons, mismatches, gain, and whether it is in use."""
         found = {name: one.shown() for name, one in self.counted().items()}
-        refused = self.patches.refused if self.patches is not None else {}
+        refused = {} if self.patches is None else {name: why.reason for name, why in self.patches.refused.items()}
         in_force = {patch.source for patch in self.patches.applied} if self.patches is not None else set()
         for name, reason in {**self.outcome.skipped, **self.outcome.failed, **refused}.items():
             if name not in in_force and (name not in found or not found[name]["calls"]):
@@ -292,7 +291,7 @@ def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
 def _is_early(wish: Wish) -> bool:
     """Whether the library of the unit that is wished for is not loaded yet, so that the unit may still turn up."""
     here = Yes if wish.pu == loopback.PU else present(wish.pu)
-    return isinstance(here, No) and here.reason.endswith(UNUSED)
+    return isinstance(here, No) and here.code is Code.NOT_USED
 
 
 def _unit(wish: Wish, verdict: tuple[Substitution, ...] | No) -> str:
@@ -321,6 +320,12 @@ def _joined_trial(patch: Patch) -> Trial:
     arms = patch.guarded.arms if patch.guarded is not None else ()
     made.pairs = [pair for arm in arms for pair in arm.trial.pairs]
     return made
+
+
+def _all_of(answers: list[No]) -> No:
+    """One answer for several; what they have in common is its code."""
+    codes = {each.code for each in answers}
+    return No(_joined(each.reason for each in answers), codes.pop() if len(codes) == 1 else Code.OTHER)
 
 
 def _joined(reasons: Iterable[str]) -> str:

@@ -19,22 +19,18 @@ from types import TracebackType
 from typing import Any
 from weakref import getweakrefcount
 
-from codedag.backends import registry
 from codedag.backends.registry import Substitution, find
-from codedag.ir.clock import perf_counter, sleep
-from codedag.ir.verdict import No, Verdict, Yes
+from codedag.ir.clock import perf_counter
+from codedag.ir.verdict import Code, No, Verdict, Yes
 from codedag.migrate import stands
 from codedag.migrate.guarded import REASONS, Guarded
-from codedag.migrate.holders import COUNTS_HOLDERS, Sweep, class_of, space
+from codedag.migrate.holders import Sweep, class_of, space
 from codedag.migrate.journal import Edit, Left, Report, changed
 from codedag.migrate.later import Watch
 from codedag.migrate.usable import is_loading, library_of, loaded_to_its_end
 
 FORMAT = "codedag-patches"
 UNDISTURBED = 10.0  # seconds
-CALL, CALLS = 0.001, 5  # seconds that a call of a function is waited for, and how often
-HELD = "somebody else holds the function"
-OWN_REFERENCES = 2  # to a stand that is nowhere: by what is live here, and by who counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +79,10 @@ class Patch:
             self._original = stands.behind(_loaded(self.source))
         return self._original
 
-    def holds(self, function: Any) -> bool:
-        """Whether it refers to this very function."""
-        return self._original is function
-
     def possible(self) -> Verdict:
         """Yes if it can be replaced here and now, else why not."""
         if self.original is None:
-            return No(f"{self.source} is not loaded yet")
+            return No(f"{self.source} is not loaded yet", Code.NOT_LOADED)
         possible = stands.possible(self.original)
         return possible and self.ready()
 
@@ -133,21 +125,15 @@ class _Live:
 
     def __init__(self, stand: Any) -> None:
         self.stand = stand
-        self.near = True  # whether it was put in the names of modules and classes only
         self.journal: list[Edit] = []
 
 
 class Patches:
-    """A set of patches that is applied and restored together.
+    """A set of patches that is applied and restored together."""
 
-    A set that is `near` reaches the names of modules and classes: no walk over the heap, which holds a program up,
-    unless somebody else holds the function, who could tell the two apart.  Restoring it walks only if somebody has got
-    hold of a stand meanwhile.  Without `walks`, it refuses functions that somebody else holds.
-    """
-
-    def __init__(self, *patches: Patch, near: bool = False, walks: bool = True) -> None:
-        self.patches, self.near, self.walks = patches, near, walks
-        self.refused: dict[str, str] = {}
+    def __init__(self, *patches: Patch) -> None:
+        self.patches = patches
+        self.refused: dict[str, No] = {}
         self.applied: list[Patch] = []
         self.active = False
 
@@ -180,17 +166,11 @@ class Patches:
         for patch in patches:
             verdict = patch.possible()
             if isinstance(verdict, No):
-                self.refused[patch.source] = verdict.reason
+                self.refused[patch.source] = verdict
             elif patch not in self.applied:
                 self.refused.pop(patch.source, None)
                 wanted.append(patch)
-        fresh = [live for live in map(self._stand_in, wanted) if live is not None]
-        report = _state.put(fresh, started, self.near, self.walks)
-        for patch in wanted:
-            if id(patch.original) not in _state.live:
-                self.refused[patch.source] = HELD
-                self.applied.remove(patch)
-        return report
+        return _state.put([live for live in map(self._stand_in, wanted) if live is not None], started)
 
     def _stand_in(self, patch: Patch) -> _Live | None:
         """Puts the patch on the stand of its function; the live function, if nobody had replaced it yet."""
@@ -205,7 +185,7 @@ class Patches:
         native = stands.native
         native.set_layers(live.stand, (*native.layers(live.stand), patch.layer))
         self.applied.append(patch)
-        return live if new or (live.near and not self.near) else None
+        return live if new else None
 
     def restore(self) -> Report:
         """What was put back, and what the program had changed meanwhile; zeros if nothing is applied."""
@@ -217,7 +197,7 @@ class Patches:
             _state.remove(self)
             free = [live for patch in self.applied if (live := self._take_off(patch)) is not None]
             self.applied = []
-            return _state.put_back(free, started, self.near)
+            return _state.put_back(free, started)
 
     def _take_off(self, patch: Patch) -> _Live | None:
         """Takes the patch from the stand of its function; the live function, if that was the last one."""
@@ -344,69 +324,36 @@ class _State:
         if not self.sets:
             self.watch.stop()
 
-    def put(self, fresh: list[_Live], started: float, near: bool = False, walks: bool = True) -> Report:
-        """Puts the stands in place of their functions; what would need a walk is let go, if there shall be none."""
+    def put(self, fresh: list[_Live], started: float) -> Report:
+        """Puts the stands in place of their functions."""
         if not fresh:
             return Report()
-        edits: list[Edit] = []
-        left: list[Left] = []
-        names = Sweep(tuple(live.stand for live in fresh), to_stand=True).names() if near else {}
-        for live in fresh:
-            live.near = near and not self._is_held_elsewhere(live, names[id(live.stand.__wrapped__)])
-            if not live.near and not walks:
-                stands.native.set_layers(live.stand, ())
-                self._let_go(live)
-        fresh = [live for live in fresh if live.near or walks]
-        for alike in ([live for live in fresh if live.near], [live for live in fresh if not live.near]):
-            sweep = Sweep(tuple(live.stand for live in alike), to_stand=True)
-            try:
-                with _undisturbed():
-                    _ = alike and (sweep.run_near() if alike[0].near else sweep.run())
-            finally:
-                self._write(sweep.edits)
-            edits, left = [*edits, *sweep.edits], [*left, *sweep.left]
+        sweep = Sweep(tuple(live.stand for live in fresh), to_stand=True)
+        try:
+            with _undisturbed():
+                sweep.run()
+        finally:
+            self._write(sweep.edits)
         caveats = ((stands.name_of(live.stand), stands.caveat(live.stand.__wrapped__)) for live in fresh)
         notes = tuple(f"{name}: {caveat}" for name, caveat in caveats if caveat)
-        return Report(tuple(edits), tuple(left), notes=notes, seconds=perf_counter() - started)
-
-    def _is_held_elsewhere(self, live: _Live, names: int) -> bool:
-        """Whether anybody holds a function beside its names and ourselves; who just calls it is waited for."""
-        original = live.stand.__wrapped__
-        if not COUNTS_HOLDERS:
-            return True
-        own = 2 + names + sum(patch.holds(original) for patches in self.sets for patch in patches.patches)
-        own += registry.references(original)
-        known = getattr(sys.modules.get("codedag.backends.known"), "references", None)  # None while it is being loaded
-        own += known(original) if known is not None else 0
-        for _ in range(CALLS):
-            if sys.getrefcount(original) <= own + 1:
-                return False
-            sleep(CALL)
-        return True
+        return Report(tuple(sweep.edits), tuple(sweep.left), notes=notes, seconds=perf_counter() - started)
 
     def _write(self, edits: list[Edit]) -> None:
         for edit in edits:
             self.live[edit.function_id].journal.append(edit)
 
-    def put_back(self, free: list[_Live], started: float, near: bool = False) -> Report:
+    def put_back(self, free: list[_Live], started: float) -> Report:
         """Puts the functions back in place of their stands, those in the journal and those held since."""
         if not free:
             return Report()
         with _undisturbed():
-            return self._put_back(free, started, near)
+            return self._put_back(free, started)
 
-    def _put_back(self, free: list[_Live], started: float, near: bool) -> Report:
-        near_edits: list[Edit] = []
-        if near and all(live.near for live in free):
-            near_edits = Sweep(tuple(live.stand for live in free), to_stand=False).run_near().edits
-            if not any(map(_is_held, free)):
-                for live in free:
-                    self._let_go(live)
-                return Report(tuple(near_edits), seconds=perf_counter() - started)
+    def _put_back(self, free: list[_Live], started: float) -> Report:
         done = [edit for live in free for edit in reversed(live.journal)]
         stand_ins = tuple(live.stand for live in free)
         sweep = Sweep(stand_ins, to_stand=False).run(remember=[edit.holder_id for edit in done])
-        edits, left = [*near_edits, *sweep.edits], sweep.left
+        edits, left = sweep.edits, sweep.left
         if threading.active_count() > 1:  # others may have passed a stand on while we walked: look again
             again = Sweep(stand_ins, to_stand=False).run()
             edits, left = edits + again.edits, again.left
@@ -431,11 +378,6 @@ class _State:
 _state = _State()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_state.fresh_lock)
-
-
-def _is_held(live: _Live) -> bool:
-    """Whether anybody but ourselves holds a stand: it was passed on while it stood in the names."""
-    return sys.getrefcount(live.stand) > OWN_REFERENCES
 
 
 @contextmanager

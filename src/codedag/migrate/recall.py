@@ -3,7 +3,7 @@
 A prefix (remember.py) is followed through the source from the file on.  Where that ends (a value is unpacked, goes
 through a method, or was read by something unknown), a slow call that is known to be pure may still be given the same
 array each time round.  It is found by some of its elements, and taken only if all of its bytes are those of the copy
-that was kept.  As long as no argument has come twice, next to nothing is done.
+that was kept.  Nothing is copied for an argument that has not come twice.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from codedag.backends.known import Effect, Known, known_call
 from codedag.backends.same import same
 from codedag.instrument.warned import Heard, calls_back, mode
 from codedag.ir import clock as time
+from codedag.ir.verdict import No
+from codedag.migrate.around import LibraryCode
+from codedag.migrate.call_key import is_plain, told_apart
 from codedag.migrate.caller import Caller
 from codedag.migrate.copies import copied, size_of
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.memory import Memory
-from codedag.migrate.remember import _is_plain, _told_apart
 from codedag.migrate.stands import behind
 from codedag.migrate.substitute import Substitute
 from codedag.migrate.trial import StopIfRaised, Trial
@@ -31,9 +33,7 @@ SHOWN = 64  # elements of an array by which it is found
 HOPEFUL = 2000  # calls without one that came again, after which none is expected
 MARKS = 1 << 20  # arguments that are remembered as seen
 LARGEST = 1 << 26  # bytes of one array
-EARLY_NBYTES = 1 << 28  # what is kept before the first argument came again
-WORTH = 20  # a call that takes so many times longer than copying what it takes and gives is kept from the first on
-COPIED = 4e9  # bytes per second, copied by one thread of a slow machine
+MOST_ALIKE = 32  # arguments that look like kept ones and are not, after which it is asked whether they are the rule
 _ABSENT: Any = object()
 
 
@@ -48,13 +48,14 @@ class Kept:
 class Recall:
     """The variant of one call site that recalls what it gave before, and the trial that it is on."""
 
-    def __init__(self, site: Any, trial: Trial, memory: Memory, repeats: Callable[[], bool]) -> None:
-        self.site, self.trial, self.memory, self._repeats = site, trial, memory, repeats
+    def __init__(self, site: Any, trial: Trial, memory: Memory) -> None:
+        self.site, self.trial, self.memory = site, trial, memory
         self._caller = Caller(site.info)
-        self.inner = getattr(site.variant, "inner", site.variant)
+        self.inner = site.variant
         self._kept: dict[Any, Kept] = {}
         self._seen: set[int] = set()
-        self._asked, self._early, self._hopeful = 0, 0, False
+        self._asked, self._alike, self._nbytes = 0, 0, 0
+        self._code = LibraryCode()
 
     @property
     def recalls(self) -> bool:
@@ -77,17 +78,16 @@ class Recall:
         if type(key) is not tuple:
             return self._run(space, function, args, keywords)
         started = time.perf_counter()
-        found = attempt(self._recalled, key, args, keywords) if key in self._kept and self.memory.recalls else _ABSENT
+        found = attempt(self._recalled, key, args, keywords) if key in self._kept else _ABSENT
         if found is not _ABSENT and not isinstance(found, Failed):
-            return self._given(found, time.perf_counter() - started, space, function, args, keywords)
-        started = time.perf_counter()
+            seconds = time.perf_counter() - started
+            return self._given(found, seconds, space, function, args, keywords, self._kept.get(key))
         with Heard() as heard:
             value = self._run(space, function, args, keywords)
-        seconds = time.perf_counter() - started
         if heard.warned:
             self.trial.decline("it warns, and would not if its result were kept")
         else:
-            attempt(self._note, key, args, keywords, value, seconds)
+            attempt(self._note, key, args, keywords, value)
         return value
 
     def _run(self, space: dict[str, Any], function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -99,7 +99,7 @@ class Recall:
 
     def _given(
         self, found: Any, seconds: float, space: dict[str, Any], function: Any, args: tuple[Any, ...],
-        keywords: dict[str, Any],
+        keywords: dict[str, Any], kept: Kept | None,
     ) -> Any:  # fmt: skip
         """What was kept; now and then the call runs all the same, and its result is used and compared."""
         if not self.trial.due():
@@ -109,6 +109,8 @@ class Recall:
             original = self._run(space, function, args, keywords)
         ended = time.perf_counter()
         verdict = attempt(same, original, found)
+        if kept is not None and attempt(_holds, kept, args, keywords) is not True:
+            verdict = No("it wrote into an argument")
         self.trial.record(ended - started, seconds, verdict)
         return original
 
@@ -121,6 +123,9 @@ class Recall:
         if not isinstance(known, Known) or known.effect is not Effect.PURE or not known.deterministic:
             self.trial.decline("it is not known to give the same for the same")
             return None
+        self._code.note(function)
+        if not self._code.heed():
+            self._forget()
         if calls_back():
             self.trial.decline("numpy is to call the program about odd numbers")
             return None
@@ -133,37 +138,36 @@ class Recall:
     def _recalled(self, key: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """A copy of what was kept if all bytes of the arguments are the same, else nothing."""
         kept = self._kept[key]
-        for array, before in zip(_arrays(args, keywords), kept.arrays, strict=True):
-            if not _equal(array, before):
-                return _ABSENT
-        return copied(kept.value)
+        return copied(kept.value) if _holds(kept, args, keywords) else _ABSENT
 
     # -- keeping
 
-    def _note(self, key: Any, args: tuple[Any, ...], keywords: dict[str, Any], value: Any, seconds: float) -> None:
-        if not self.memory.keeps:  # the same items run as written next, to be compared: nothing has come again
-            return
+    def _note(self, key: Any, args: tuple[Any, ...], keywords: dict[str, Any], value: Any) -> None:
         self._asked += 1
         mark = hash(key)  # two keys of one hash only raise hope
-        if mark in self._seen:
-            self._hopeful = True
-        elif not self._hopeful and self._asked > HOPEFUL:
-            self.trial.stop(f"none of {HOPEFUL} arguments came again")
-            self._seen.clear()
-            return
-        if len(self._seen) < MARKS:
-            self._seen.add(mark)
-        arrays = _arrays(args, keywords)
-        nbytes = sum(array.nbytes for array in arrays) + size_of(value) + 2048
-        if self._hopeful or self._is_worth_it(nbytes, seconds):
+        if mark not in self._seen:
+            if len(self._seen) < MARKS:
+                self._seen.add(mark)
+            if not self.trial.calls and self._asked > HOPEFUL:
+                self._give_up(f"none of {HOPEFUL} arguments came again")
+        elif key in self._kept:  # looks like one that was kept, and its bytes are others
+            self._alike += 1
+            if self._alike > MOST_ALIKE and self._alike > self.trial.calls:
+                self._give_up(f"{self._alike} arguments only looked like ones that were kept")
+        else:
+            arrays = _arrays(args, keywords)
+            nbytes = sum(array.nbytes for array in arrays) + size_of(value) + 2048
             self._keep(key, arrays, value, nbytes)
 
-    def _is_worth_it(self, nbytes: int, seconds: float) -> bool:
-        """Whether keeping costs so little that it need not be known yet whether arguments come again."""
-        if seconds * COPIED < WORTH * nbytes or self._early + nbytes > EARLY_NBYTES or not self._repeats():
-            return False
-        self._early += nbytes
-        return True
+    def _give_up(self, reason: str) -> None:
+        self.trial.stop(reason)
+        self._seen.clear()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._kept.clear()
+        self.memory.nbytes -= self._nbytes
+        self._nbytes = 0
 
     def _keep(self, key: Any, arrays: list[Any], value: Any, nbytes: int) -> None:
         if any(_shares(value, array) for array in arrays):
@@ -172,8 +176,14 @@ class Recall:
         kept = copied(value)
         if kept is None or not same(value, kept):
             self.trial.stop(f"a {type(value).__name__} cannot be kept")
-        elif key not in self._kept and self.memory.keeps and self.memory.takes(nbytes):
+        elif key not in self._kept and self.memory.takes(nbytes):
             self._kept[key] = Kept(tuple(array.copy("K") for array in arrays), kept)
+            self._nbytes += nbytes
+
+
+def _holds(kept: Kept, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Whether all bytes of the arguments are those with which the result was kept."""
+    return all(map(_equal, _arrays(args, keywords), kept.arrays))
 
 
 def _shares(value: Any, array: Any) -> bool:
@@ -201,8 +211,8 @@ def _shown(value: Any) -> Any:
         flat = value.ravel("K")
         some = flat[:: max(1, flat.size // SHOWN)].tobytes()
         return (value.dtype.str, value.shape, value.strides, value.flags.writeable, value.flags.owndata, some)
-    if _is_plain(value):
-        return _told_apart(value)
+    if is_plain(value):
+        return told_apart(value)
     return ("function", value) if _is_of_numpy(numpy, value) else None
 
 

@@ -9,26 +9,28 @@ file comes again unchanged, the calls in between are skipped and the last one gi
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from io import BufferedReader
+from itertools import takewhile
 from sys import _getframe
 from typing import Any
 
 from codedag.backends.known import Effect, Known, known_call, known_operator
 from codedag.backends.same import same
-from codedag.instrument.sites import CALL
+from codedag.instrument.sites import CALL, INPLACE, SETITEM
 from codedag.instrument.warned import Heard
 from codedag.ir import clock as time
 from codedag.ir.verdict import No
-from codedag.migrate.around import Methods, around_now, settings_now
+from codedag.migrate.around import LibraryCode, around_now, settings_now
+from codedag.migrate.call_key import is_plain, told_apart
 from codedag.migrate.caller import Caller
 from codedag.migrate.common import Lying, can_keep
 from codedag.migrate.copies import ATOMS, copied, size_of
 from codedag.migrate.disk import Stored
+from codedag.migrate.file_state import file_state
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.memory import Memory
 from codedag.migrate.pictures import Packed, is_picture, opens, packed, unpacked
@@ -39,6 +41,8 @@ from codedag.migrate.trial import StopIfRaised, Trial
 MOST_CALLS = 1 << 16  # whose files are remembered; about 300 bytes each
 LEARN = 16  # calls that only show how far the prefix reaches
 SETTLED_NS = 100_000_000  # a file that was changed within this time may change again without a new time stamp
+CAN_CHANGE_UNSEEN = "it reads a file that can change without being noticed"  # mapped to write by this process
+_WRITES = (SETITEM, INPLACE)  # sites whose operation is an effect on an operand, not a new value
 _WORDS = ATOMS - {float}  # equal ones of one type cannot be told apart
 
 
@@ -48,6 +52,11 @@ class Link:
 
     site: Any
     at: int
+
+
+def unwritten(links: Sequence[Link]) -> list[Link]:
+    """The steps before the first one that writes into an operand: what it writes to is nothing that could be kept."""
+    return list(takewhile(lambda link: link.site.kind not in _WRITES, links))
 
 
 class _Run(threading.local):
@@ -86,12 +95,6 @@ class Recall:
         """What can be asked for the methods of this value; the value itself is not made for that."""
         return _Kind(self.prefix.kinds[len(self.steps) - 1])
 
-    def goes_to(self, function: Any) -> bool:
-        """Whether the next call is of what it was whenever this was learned; then it is skipped, or known."""
-        number = len(self.steps)
-        part = self.prefix.constant[number] if not self.done and number < self.prefix.length else None
-        return part is not None and bool(part[0] == _name(function))
-
     def settle(self, space: dict[str, Any] | None = None) -> Any:
         """The value that the calls so far give when each runs as written."""
         if not self.done:
@@ -124,7 +127,8 @@ class Prefix:
     """The variants of one prefix's sites, and the trial that it is on."""
 
     def __init__(self, links: Sequence[Link], trial: Trial, memory: Memory, repeats: Callable[[], bool]) -> None:
-        self.links, self.trial, self.memory, self._repeats = list(links), trial, memory, repeats
+        links = unwritten(links)
+        self.links, self.trial, self.memory, self._repeats = links, trial, memory, repeats
         self.kinds: list[type] = [object] * len(links)
         self.length = len(links)
         self._inner = [link.site.variant for link in links]
@@ -134,7 +138,7 @@ class Prefix:
         self._latest: list[tuple[Any, ...] | None] = [None] * len(links)  # a call that was as it must be, as it was
         self._seen: set[Any] = set()
         self._learned, self._around, self._nbytes = 0, around_now(), 0
-        self._methods = Methods()
+        self._code = LibraryCode()
         self._keeps = self._is_sure = False  # is sure: a copy of it cannot be told from the original
         self._run = _Run()
 
@@ -214,7 +218,15 @@ class Prefix:
                 if len(self._calls) >= MOST_CALLS:
                     self._calls.clear()
                 self._calls[call] = found
-        return None if found is None else (*found[0], *map(_state, found[1]))
+        return None if found is None else self._with_states(*found)
+
+    def _with_states(self, what: tuple[Any, ...], files: list[Any]) -> tuple[Any, ...] | None:
+        """A key of what is called and of the files that it reads as they are now."""
+        states = [*map(file_state, files)]
+        if None in states:
+            self.trial.decline(CAN_CHANGE_UNSEEN)
+            return None
+        return (*what, *states)
 
     def _asked(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, list[Any]] | None:
         """What tells this call from others, and the files that it reads; None if it is not known to do only that."""
@@ -225,7 +237,7 @@ class Prefix:
         if not all(type(value) in ATOMS for value in (*args, *keywords.values())):
             return None
         files = [args[place] if isinstance(place, int) else keywords.get(place) for place in known.files]
-        what = (function, _told_apart(args), _told_apart(tuple(keywords.items())))
+        what = (function, told_apart(args), told_apart(tuple(keywords.items())))
         return what, [path for path in files if path is not None]
 
     def _learn(self, number: int, function: Any, rest: tuple[Any, ...], keywords: dict[str, Any]) -> None:
@@ -233,8 +245,6 @@ class Prefix:
         if number >= self.length:
             return
         link, part, function = self.links[number], None, behind(function)
-        if link.at < 0:
-            self._methods.note(type(self._run.value), getattr(function, "__name__", ""))
         is_call = link.site.kind == CALL
         known = known_call(function, rest, keywords) if is_call else known_operator(function.__name__, rest)
         if number == 1 and self._run.key[0] is open:  # nothing else is known to leave nothing behind in a file
@@ -242,11 +252,16 @@ class Prefix:
         lazy = isinstance(known, Known) and known.effect is Effect.WRITES and known.writes == ("self",) and link.at < 0
         if isinstance(known, Known) and known.deterministic and (known.effect is Effect.PURE or lazy):
             part = _part(link, function, rest, keywords)
+            self._code.note(function if link.at >= 0 else type(self._run.value))
         if part is None or self.constant[number] not in (None, part):
-            self.length = min(self.length, number)
-            self._forget()
-            self._learned, self._is_sure = 0, False
+            self._ends_before(number)
         self.constant[number] = part
+
+    def _ends_before(self, number: int) -> None:
+        """Shortens the prefix: a step is not always the same, or gives nothing new, so that only its effect counts."""
+        self.length = min(self.length, number)
+        self._forget()
+        self._learned, self._is_sure = 0, False
 
     def _went(self, number: int, key: Any, value: Any, heard: Heard) -> None:
         """Notes a step that ran as written; after the last one its value is kept, unless a step warned."""
@@ -255,10 +270,16 @@ class Prefix:
             run.key, run.step, run.value = None, -1, None
             self.trial.decline("it warns, and would not if its result were kept")
             return
+        if number and (value is None or value is run.value):
+            self._ends_before(number)
+            run.key, run.step, run.value = None, -1, None
+            return
         self.kinds[number] = type(value)  # not the value: it is the program's, and nobody else may hold it
+        self._code.note(type(value))
         run.key, run.step, run.value = key, number, value
         if number == 0:
             run.around = around_now()
+            self._code.note(key[0])
         if number != self.length - 1:
             return
         run.key, run.step, run.value = None, -1, None
@@ -273,7 +294,7 @@ class Prefix:
         if self.memory.in_worker and self._is_sure:
             self._keep_for_others(key, value)
             return
-        if key in self._kept or not self.memory.keeps:
+        if key in self._kept:
             return
         kept, nbytes = copied(value), size_of(value)
         if kept is None:
@@ -297,7 +318,7 @@ class Prefix:
 
     def _heed(self, now: tuple[Any, ...]) -> None:
         """Forgets what was kept under other filters and settings, or with other methods."""
-        as_before = self._methods.heed()
+        as_before = self._code.heed()
         if now != self._around or not as_before:
             self._forget()
             self._around = now
@@ -311,7 +332,7 @@ class Prefix:
         """What was kept under a key, unless it lies on a disk that is not worth reading."""
         if key in self._kept:
             self._heed(around_now())
-        kept = self._kept.get(key) if self.memory.recalls else None
+        kept = self._kept.get(key)
         if kept is None and self.memory.in_worker and self._learned > LEARN:
             return self._kept_by_others(key)
         if type(kept) is Stored and self.memory.disk is not None and self.memory.disk.is_slow:
@@ -358,7 +379,7 @@ class Prefix:
         info = self.links[0].site.info
         others = [part[1:] for part in self.constant[1 : self.length]]
         sites = [link.site.info.index for link in self.links[: self.length]]
-        kind, around = self.kinds[self.length - 1].__name__, (settings_now(), self._methods.names())
+        kind, around = self.kinds[self.length - 1].__name__, (settings_now(), self._code.names())
         what = (info.file, sites, names, key[1:], others, kind, around)
         return hashlib.blake2b(repr(what).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
@@ -407,11 +428,19 @@ class Prefix:
         with StopIfRaised(self.trial):
             original = recall.settle(space)
         ended = time.perf_counter()
-        verdict = attempt(same, original, value)
+        verdict = attempt(same, original, value) if self._unwritten(recall) else No("a step wrote into an argument")
         self.trial.record(ended - between, between - started, verdict)
         if type(recall.kept) is Stored and self.memory.disk is not None:
             self.memory.disk.timed(ended - between, between - started)
         return original
+
+    def _unwritten(self, recall: Recall) -> bool:
+        """Whether the other arguments of the steps, which ran as written just now, are what they were before."""
+        for link, part, (_, _, args, keywords) in zip(self.links, self.constant, recall.steps, strict=False):
+            others = args if link.at < 0 else (*args[: link.at], *args[link.at + 1 :])
+            if part is not None and part[1:] != (told_apart(others), told_apart(tuple(keywords.items()))):
+                return False
+        return True
 
 
 def _themselves() -> list[Any]:
@@ -427,7 +456,7 @@ def _may_warn(value: Any) -> bool:
 
 def _is_new(key: Any) -> bool:
     """Whether a file was changed so short ago that it may change again without a new time stamp."""
-    return bool(time.time_ns() - max(state[0] for state in key[3:]) < SETTLED_NS)
+    return bool(time.time_ns() - max(state.stamp_ns for state in key[3:]) < SETTLED_NS)
 
 
 def _dotted(function: Any) -> str | None:
@@ -457,29 +486,6 @@ def _part(link: Link, function: Any, rest: tuple[Any, ...], keywords: dict[str, 
     """What a call is beside the value that it takes, if that can be compared; else None."""
     what = (getattr(function, "__name__", None) or getattr(function, "name", None)) if link.at < 0 else behind(function)
     others = rest if link.at < 0 else (*rest[: link.at], *rest[link.at + 1 :])
-    if what is None or not all(map(_is_plain, (*others, *keywords.values()))):
+    if what is None or not all(map(is_plain, (*others, *keywords.values()))):
         return None
-    return (what, _told_apart(others), _told_apart(tuple(keywords.items())))
-
-
-def _is_plain(value: Any, depth: int = 3) -> bool:
-    if type(value) in (tuple, list):
-        return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
-    if type(value) in ATOMS or type(value) is slice:
-        return True
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(value, numpy.dtype | type)
-
-
-def _told_apart(value: Any) -> Any:
-    """A value such that 1, 1.0 and True are not the same."""
-    if type(value) in (tuple, list):
-        return (type(value), *map(_told_apart, value))
-    if type(value) is slice:
-        return (slice, value.start, value.stop, value.step)
-    return (type(value), repr(value) if type(value) is float else value)
-
-
-def _state(path: Any) -> tuple[int, int, int, int]:
-    found = os.stat(path)  # noqa: PTH116 - the path as the program wrote it, which may be bytes
-    return (max(found.st_mtime_ns, found.st_ctime_ns), found.st_size, found.st_ino, found.st_dev)
+    return (what, told_apart(others), told_apart(tuple(keywords.items())))

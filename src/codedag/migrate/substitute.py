@@ -13,6 +13,7 @@ from codedag.backends.registry import Substitution
 from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import No
 from codedag.migrate import numeric, stands
+from codedag.migrate.around import LibraryCode
 from codedag.migrate.caller import Call, Caller
 from codedag.migrate.clock import Clock, clock_for
 from codedag.migrate.describe import described
@@ -46,6 +47,7 @@ class Substitute:
         self.site, self.substitution, self.trial = site, substitution, trial
         self._caller = Caller(site.info)
         self._clock = clock_for([substitution.pu])
+        self._code = LibraryCode()
 
     def variants(self) -> dict[int, Callable[..., Any]]:
         """What the site runs instead."""
@@ -66,6 +68,9 @@ class Substitute:
         if not self._takes(plain, values, keywords):
             return call(function, args, keywords)
         plain = stands.behind(plain)  # a library patch of the same function would be compared with itself
+        if attempt(self._is_other_code, plain, values) is not False:
+            self.trial.stop("the program has replaced a function that the original calls")
+            return call(plain, values, keywords)
         due = self.trial.due()
         clock = self._clock if due else perf_counter  # a thread's own time takes long to read
         before, started = made(), clock()
@@ -79,6 +84,13 @@ class Substitute:
             seconds = None if self.trial.excuses(before) else clock() - started
             return self._checked(result, clock, seconds, call, plain, values, keywords)
         return result
+
+    def _is_other_code(self, function: Any, args: tuple[Any, ...]) -> bool:
+        """Whether the original may do something else than when the substitute was proven."""
+        self._code.note(function)
+        if args and isinstance(function, types.FunctionType):
+            self._code.note(type(args[0]))
+        return self._code.is_replaced()
 
     def _suspicious(self, result: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
         """Whether there is a NaN or infinity in the result that no input explains."""

@@ -73,7 +73,6 @@ class Trial:
     pairs: list[tuple[float, float]] = field(default_factory=list)  # seconds of original and of variant, same call
     anew: int = 0  # calls that made something that is kept for later ones
     spent: float = 0.0  # seconds of checking: calls that ran as the variant beside the original
-    seconds: float = 0.0  # that the change took for all that was not checked, where somebody has measured it
     on_stop: Callable[[], None] | None = None  # told once, when the change is taken back
     _due: int = 0
     _random: random.Random = field(default_factory=lambda: random.Random(0))
@@ -193,7 +192,7 @@ class Trial:
         """Counts from 0 again, in a forked process: its own first calls are all checked."""
         self.in_part = self.anew = 0
         self.calls = self.checked = self.mismatches = self.failures = self.unverified = self._due = self._futile = 0
-        self.declined, self.pairs, self.spent, self.seconds = Counter(), [], 0.0, 0.0
+        self.declined, self.pairs, self.spent = Counter(), [], 0.0
 
     def gain(self) -> float:
         """Median of original time over variant time; the first call, which pays for warming up, does not count."""
@@ -211,21 +210,12 @@ class Trial:
             return "only its first call was timed, which pays for warming up"
         return f"{self.gain():.1f}x on the same calls"
 
-    def saved(self, calls: float, seconds: float | None = None) -> tuple[float, float, float]:
-        """Seconds that were saved in so many unchecked calls: the likeliest, and bounds that leave out one in twenty.
-
-        Where the time of these calls is known (all of it, unless it is given), by how often that is what the original
-        took; else per call.
-        """
-        seconds = self.seconds if seconds is None else seconds
+    def saved(self, calls: float) -> tuple[float, float, float]:
+        """Seconds saved in so many unchecked calls: the likeliest, and bounds that leave out one in twenty."""
         pairs = self.pairs[1:] or self.pairs
         if not pairs:
             return 0.0, 0.0, 0.0
-        if self.seconds > 0:
-            ratios = _bounded([a / b for a, b in pairs if b > 0] or [1.0])
-            middle, low, high = (seconds * (each - 1) for each in ratios)
-        else:
-            middle, low, high = (calls * each for each in _bounded([a - b for a, b in pairs]))
+        middle, low, high = (calls * each for each in _bounded([a - b for a, b in pairs]))
         return middle, low, high
 
 

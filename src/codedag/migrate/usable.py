@@ -10,7 +10,7 @@ from typing import Any
 from codedag.backends.proof import proven_here
 from codedag.backends.registry import EXACT, Equivalence, Substitution
 from codedag.backends.requirements import parse
-from codedag.ir.verdict import No, Verdict, Yes
+from codedag.ir.verdict import Code, No, Verdict, Yes
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.guarded import as_written
 
@@ -24,7 +24,7 @@ def used_by_program(substitution: Substitution) -> Verdict:
     module = library_of(substitution.needs)
     if not module or module in sys.modules:
         return Yes
-    return No(f"{module} is not used by this program")
+    return No(f"{module} is not used by this program", Code.NOT_USED)
 
 
 def library_of(requirement: str) -> str:
@@ -41,7 +41,9 @@ def may_run(
     What costs least is asked first: this may be asked at every import.  `prove` answers the last question.
     """
     if substitution.equivalence not in allow:
-        return No(f"{substitution.name} is {substitution.equivalence.value}, which this plan does not allow")
+        return No(
+            f"{substitution.name} is {substitution.equivalence.value}, which this plan does not allow", Code.NOT_ALLOWED
+        )
     for question in (used_by_program, is_there, Substitution.available):
         verdict = question(substitution)
         if not verdict:

@@ -11,10 +11,11 @@ import pytest
 
 from codedag.autopilot import proving as proving_module
 from codedag.autopilot.applied import Watch
-from codedag.autopilot.proving import ENDED, LITTLE, Proving, WhenProven
+from codedag.autopilot.proving import LITTLE, Proving, WhenProven
 from codedag.backends import apart
+from codedag.backends.apart import ENDED
 from codedag.backends.registry import EXACT, find
-from codedag.ir.verdict import No, Yes
+from codedag.ir.verdict import Code, No, Yes
 
 
 class Substitution:
@@ -121,7 +122,7 @@ def test_no_proof_begins_before_its_calls_took_long_and_the_longest_come_first(p
     proving.end()
     for then in proving.left():
         then()
-    assert done == [No(ENDED), No(LITTLE)]
+    assert done == [No(ENDED, Code.ENDED), No(LITTLE)]
     assert proving.unproven == {"short": ("short", "there"), "long": ("long", "there")}  # for the next run
 
 
@@ -141,7 +142,7 @@ def test_what_waits_at_the_end_hears_that_there_will_be_no_proof(proving):
     assert not proving.waits()
     for then in proving.left():
         then()
-    assert done == [No(ENDED)]
+    assert done == [No(ENDED, Code.ENDED)]
 
 
 def test_a_process_that_was_forked_asks_again(proving):

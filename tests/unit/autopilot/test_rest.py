@@ -95,14 +95,6 @@ def test_it_rests_in_turns_and_a_fork_ends_it(resting):
     assert made._team is None, "the second block runs as written"
 
 
-def test_batches_that_were_made_twice_are_not_timed(resting):
-    made, _ = resting
-    loader = Loader()
-    for _ in range(5 * BLOCK):
-        made.batch(loader, timed=False)
-    assert made.course.blocks == 0
-
-
 def test_another_loader_begins_anew(resting):
     made, _ = resting
     loaders = [Loader() for _ in range(5 * BLOCK)]

@@ -143,14 +143,6 @@ def test_what_moves_data_stays_observed(loaded: Any) -> None:
     assert {t.name for t in pilot.recorder.templates if t.kind == "operator"} == {"operator.add"}
 
 
-def test_functions_that_ask_before_they_run_ahead_keep_their_sites(loaded: Any) -> None:
-    module, pilot, scalars = loaded
-    pilot.covered = {"step", "drive"}
-    module.drive(2 * SHOWN, 1)
-    scalars.look()
-    assert not is_plain(module.step)
-
-
 def test_a_forked_process_is_asked_anew(loaded: Any) -> None:
     module, pilot, scalars = loaded
     module.drive(3 * SHOWN, 1)

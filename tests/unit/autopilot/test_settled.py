@@ -18,8 +18,8 @@ def clock(monkeypatch):
     return now
 
 
-def change(calls=0, pairs=(), seconds=0.0):
-    trial = Trial("f", calls=calls + len(pairs), checked=len(pairs), pairs=list(pairs), seconds=seconds)
+def change(calls=0, pairs=()):
+    trial = Trial("f", calls=calls + len(pairs), checked=len(pairs), pairs=list(pairs))
     return Applied("substitute", "t.py", "f", [0], ["f"], trial, "v")
 
 
@@ -35,7 +35,7 @@ def test_the_last_change_that_leaves_a_quarter_of_the_run(clock):
 
 
 def test_what_was_saved_before_does_not_count(clock):
-    settled, one, other = Settled(), change(100, [(2.0, 1.0)] * 3), change(0, [], 0.0)
+    settled, one, other = Settled(), change(100, [(2.0, 1.0)] * 3), change(0, [])
     clock[0] = 5.0
     settled.mark([one])
     one.trial.calls += 12
@@ -47,14 +47,6 @@ def test_what_was_saved_before_does_not_count(clock):
     assert checking == pytest.approx(2.0)
     other.trial.pairs, other.trial.checked, other.trial.calls = [(3.0, 1.0)] * 4, 4, 9
     assert since(mark, other.trial)[0] == pytest.approx((10.0, 10.0, 10.0))  # made after the mark: all of it
-
-
-def test_measured_seconds_count_since_then(clock):
-    settled, one = Settled(), change(50, [(4.0, 2.0)] * 4, seconds=10.0)
-    settled.mark([one])
-    assert since(settled.last(-1.0, 1.0), one.trial)[0] == (0.0, 0.0, 0.0)
-    one.trial.seconds += 3.0
-    assert since(settled.last(-1.0, 1.0), one.trial)[0] == pytest.approx((3.0, 3.0, 3.0))
 
 
 def test_the_steady_state_is_that_of_the_last_part():

@@ -11,7 +11,7 @@ import pytest
 
 from codedag.backends import apart, proof
 from codedag.backends.registry import EXACT, Call, find, substitutes
-from codedag.ir.verdict import No, Yes
+from codedag.ir.verdict import Code, No, Yes
 
 pytest.importorskip("scipy")
 pytest.importorskip("cv2")
@@ -76,8 +76,8 @@ def test_the_end_of_the_program_ends_the_proof(median, tmp_path, monkeypatch):
     prover.end()
     thread.join(60)
     prover.close()
-    assert found == [No(apart.ENDED)]
-    assert prover(median) == No(apart.ENDED)
+    assert found == [No(apart.ENDED, Code.ENDED)]
+    assert prover(median) == No(apart.ENDED, Code.ENDED)
 
 
 def test_what_is_plugged_in_is_proven_here():

@@ -140,3 +140,40 @@ def test_the_memory_of_a_tensor_can_be_resized_as_ever():
         assert type(result) is torch.Tensor
         assert result.untyped_storage().resizable()
     assert fused.trial.calls == 3
+
+
+BETWEEN = """
+import numpy as np
+def f(img, p, q):
+    x = img.astype(np.float32)
+    n = max(p, q)
+    return (x * n) + 1.0
+"""
+
+
+def test_a_failure_of_ours_about_what_runs_in_between_is_none_of_the_program(img, monkeypatch):
+    def broken(*_: Any) -> bool:
+        raise OSError("a library could not be loaded")
+
+    module, original = fuse(BETWEEN, lambda module: module.f(img, 1.5, 2.0)), plain(BETWEEN)
+    monkeypatch.setattr(type(module.chains[0]._effects), "harmless", broken)
+    for n in range(4):
+        assert same(original.f(img, 1.5, n), module.f(img, 1.5, n))
+    assert module.trial.declined
+    assert module.trial.active
+
+
+def test_a_table_of_one_floating_point_mode_is_none_of_another(img):
+    torch = pytest.importorskip("torch")
+    module, original = fuse(SOURCE, lambda module: module.f(img, 1.5)), plain(SOURCE)
+    if not torch.set_flush_denormal(False):
+        pytest.skip("this processor does not flush")
+    for p in (2.0**-140, 1.5, 2.0**-140):
+        for flush in (False, True, False, True):
+            torch.set_flush_denormal(flush)
+            try:
+                expected, found = original.f(img, p).tobytes(), module.f(img, p).tobytes()
+            finally:
+                torch.set_flush_denormal(False)
+            assert expected == found
+    assert module.trial.declined["the floating-point mode of the processor was changed"] == 6

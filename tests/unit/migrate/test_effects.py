@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+import sys
+import types
 from typing import Any
 
 import numpy as np
@@ -76,3 +78,22 @@ def test_a_list_that_holds_itself():
     ring: list[Any] = []
     ring.append(ring)
     assert not Effects().harmless(CALL, (len, ring), {})
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch"])
+def test_learning_asks_no_library_for_what_it_loads_late(monkeypatch, name):
+    asked, half = [], types.ModuleType(name)
+    half.__getattr__ = asked.append
+    monkeypatch.setitem(sys.modules, name, half)
+    effects = Effects()
+    effects.harmless(CALL, (len, "abc"), {})
+    assert not asked
+    assert name not in effects._learned
+
+
+def test_what_draws_is_known_once_its_module_is_loaded(monkeypatch):
+    monkeypatch.delitem(sys.modules, "numpy.random")
+    effects, generator = Effects(), np.random.default_rng(1)
+    assert not effects.harmless(CALL, (generator.random,), {})
+    monkeypatch.undo()
+    assert effects.harmless(CALL, (generator.random,), {})

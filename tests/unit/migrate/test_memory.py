@@ -45,12 +45,3 @@ def test_a_container_without_a_limit_has_what_the_machine_has(tmp_path, monkeypa
 def test_a_process_may_have_less_than_the_machine():
     found = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, check=True)
     assert 0 < int(found.stdout) < (1 << 30) // 4
-
-
-def test_blocks_in_which_nothing_is_recalled_or_kept():
-    kept = memory.Memory(100)
-    with kept.doing(recalls=False):
-        assert (kept.recalls, kept.keeps) == (False, True)
-    with kept.doing(keeps=False):
-        assert (kept.recalls, kept.keeps) == (True, False)
-    assert (kept.recalls, kept.keeps) == (True, True)

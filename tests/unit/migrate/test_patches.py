@@ -22,9 +22,10 @@ import numpy
 import pytest
 from patched import GETTERS, holders, unreached
 
+from codedag.ir.verdict import Code, No
 from codedag.migrate import _patch_twin, stands
 from codedag.migrate.holders import Sweep
-from codedag.migrate.patches import HELD, Patch, Patches, Report
+from codedag.migrate.patches import Patch, Patches, Report
 from codedag.migrate.patches import _state as patches_state
 
 C_FUNCTION, PYTHON, UFUNC, DISPATCHED = (
@@ -113,83 +114,6 @@ def test_bound_methods_that_were_made_before(library):
         assert "bound method" in {edit.kind for edit in patches.journal}
     assert number.__func__ is original
     assert number(2) == 7
-
-
-@pytest.fixture
-def walks(monkeypatch):
-    """A list that grows with every walk over the heap."""
-    made, walk = [], Sweep.run
-    monkeypatch.setattr(Sweep, "run", lambda *args, **named: made.append(1) or walk(*args, **named))
-    return made
-
-
-def test_a_near_set_reaches_names_of_modules_and_classes(library, walks):
-    class Box:
-        def grow(self):
-            return "grown"
-
-    library.Box, Box.__module__, Box.__qualname__ = Box, library.__name__, "Box"
-    user = sys.modules["user_of_patches"] = types.ModuleType("user_of_patches")
-    user.f = library.f
-    Box.grow.__module__, Box.grow.__qualname__ = library.__name__, "Box.grow"
-    originals = [id(library.f), id(vars(Box)["grow"])]
-    names = [f"{library.__name__}.f", f"{library.__name__}.Box.grow"]
-    near = Patches(Patch(names[0], lambda x: "replaced"), Patch(names[1]), near=True)
-    with near:
-        assert (library.f(1), user.f(1), library.g(1)) == ("replaced",) * 3
-        assert Box().grow() == "grown"
-        assert near.patches[1].counts().calls == 1
-    assert not walks
-    assert [id(library.f), id(user.f), id(vars(Box)["grow"])] == [originals[0], *originals]
-
-
-def test_who_holds_a_function_cannot_tell_it_from_a_near_stand(library, walks):
-    user = sys.modules["user_of_patches"] = types.ModuleType("user_of_patches")
-    user.held, user.names, original = [library.f], {library.f: "f"}, id(library.f)
-    near = Patches(Patch(f"{library.__name__}.f", lambda x: "replaced"), near=True)
-    with near:
-        assert user.held[0] is library.f
-        assert user.names[library.f] == "f"
-        assert pickle.loads(pickle.dumps(user.held)) == user.held
-        assert user.held[0](1) == "replaced"
-    assert walks
-    assert [id(library.f), id(user.held[0]), *map(id, user.names)] == [original] * 3
-
-
-def test_a_set_that_does_not_walk_refuses_what_somebody_holds(library, walks):
-    user = sys.modules["user_of_patches"] = types.ModuleType("user_of_patches")
-    user.held, original = [library.f], id(library.f)
-    patches = Patches(Patch(f"{library.__name__}.f"), Patch(f"{library.__name__}.g"), near=True, walks=False)
-    with patches:
-        assert patches.refused == {f"{library.__name__}.f": HELD}
-        assert library.f is user.held[0]
-        library.g(1)
-        assert [patch.counts().calls for patch in patches.patches] == [0, 1]
-    assert not walks
-    assert id(library.f) == original
-    with Patches(Patch(f"{library.__name__}.f", lambda x: "replaced"), near=True):  # it can be replaced later
-        assert user.held[0](1) == "replaced"
-    assert id(user.held[0]) == original
-
-
-def test_what_was_passed_on_while_a_near_set_was_applied_is_put_back_too(library, walks):
-    class Box:
-        def grow(self):
-            return "grown"
-
-    library.Box, Box.__module__, Box.__qualname__ = Box, library.__name__, "Box"
-    Box.grow.__module__, Box.grow.__qualname__ = library.__name__, "Box.grow"
-    names, held, original = (f"{library.__name__}.f", f"{library.__name__}.Box.grow"), [], id(library.f)
-    with Patches(*map(Patch, names), near=True):
-        pass
-    assert not walks
-    near = Patches(*map(Patch, names), near=True)
-    near.apply()
-    held += [library.f, Box.grow]
-    assert near.restore().changed == ()
-    assert walks
-    assert [id(held[0]), id(held[1])] == [original, id(vars(Box)["grow"])]
-    assert not any(map(stands.is_stand, held))
 
 
 def test_behind_a_bound_method_of_a_stand_is_that_of_the_function(library):
@@ -341,7 +265,6 @@ def test_another_thread_is_replaced_while_one_runs_the_replacement(library):
 
 
 def test_an_exception_in_the_middle_undoes_what_was_done(library, monkeypatch):
-    from codedag.migrate.holders import Sweep
 
     original, user = library.f, holders("library_of_patches", "f")
     real, done = Sweep._note, []
@@ -395,7 +318,6 @@ def test_items_that_move_while_they_are_replaced(library, monkeypatch):
 
 
 def test_an_interrupted_restore_can_be_made_good(library, monkeypatch):
-    from codedag.migrate.holders import Sweep
 
     original, user = library.f, holders("library_of_patches", "f")
     patches = Patches(Patch(library.f, lambda x: "replaced"))
@@ -485,8 +407,8 @@ def test_a_registry_with_weak_keys_keeps_what_it_learnt_while_patched(library):
 def test_what_cannot_be_replaced_is_refused_with_a_reason(what, words):
     patches = Patches(Patch(what, lambda *args: None))
     assert patches.apply() == Report()
-    (reason,) = patches.refused.values()
-    assert words in reason
+    (refused,) = patches.refused.values()
+    assert words in refused.reason
     patches.restore()
 
 
@@ -685,7 +607,7 @@ def test_a_function_by_name_waits_for_its_library(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     patches = Patches(Patch("late_library.f", lambda x: "replaced"))
     assert patches.apply() == Report()
-    assert patches.refused == {"late_library.f": "late_library.f is not loaded yet"}
+    assert patches.refused == {"late_library.f": No("late_library.f is not loaded yet", Code.NOT_LOADED)}
     assert "late_library" not in sys.modules
     late = importlib.import_module("late_library")
     assert late.g(1) == "replaced"

@@ -66,15 +66,6 @@ def test_few_calls_of_different_lengths_have_wide_bounds():
     assert low < middle < high
 
 
-def test_what_calls_took_in_use_is_what_their_gain_is_taken_of():
-    """They may take less than when they were compared: what is kept in memory was computed then."""
-    trial = Trial("x")
-    for _ in range(20):
-        trial.record(2.0, 1.0, Yes)
-    trial.seconds = 3.0
-    assert trial.saved(1000) == (3.0, 3.0, 3.0)
-
-
 def test_a_change_that_becomes_slow_is_taken_back():
     trial = Trial("x")
     for _ in range(20):
