@@ -182,7 +182,13 @@ def _unless_tied(found: Plans) -> Plans:
     a machine were not measured by us, and without intervals they say nothing about noise: then the least seconds count.
     """
     base = found.baseline
-    if found.prices.tables.machine is None or base is None or found.baseline_seconds is None or found.chosen.is_whole or found.goal.name != LATENCY:
+    if (
+        found.prices.tables.machine is None
+        or base is None
+        or found.baseline_seconds is None
+        or found.chosen.is_whole
+        or found.goal.name != LATENCY
+    ):
         return found
     low, high = found.chosen.interval
     if low == high or base.seconds > NEAR * high:
