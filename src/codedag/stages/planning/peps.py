@@ -178,8 +178,9 @@ def _better(found: Plans, bound: Plans) -> Plans:
 def _unless_tied(found: Plans) -> Plans:
     """One best runtime in front unless the plan that was found faster is so beyond its interval: it wins ties.
 
-    The least of very many plans is often one whose figures happen to be low, so it must be clearly less.  Tables without
-    a machine were not measured by us, and without intervals they say nothing about noise: then the least seconds count.
+    The least of very many plans is often one whose figures happen to be low, so it must be clearly less.  Tables
+    without a machine were not measured by us, and without intervals they say nothing about noise: then the least
+    seconds count.
     """
     base = found.baseline
     if (
