@@ -9,7 +9,7 @@ from codedag.ir.graph import Carried, Edge, Graph, GraphBuilder, Op
 from codedag.ir.machine import Link, Machine, Pu
 from codedag.ir.places import cache_dir, data_dir
 from codedag.ir.plan import Decision, Move, Peak, Placement, Plan, Segment, Source, Step, Strategy, Tradeoff, Transfer
-from codedag.ir.report import Change, Declined, Proof, Report
+from codedag.ir.report import Block, Change, Claim, Declined, Heat, HotFunction, HotLine, HotTurn, Proof, Report, Speed
 from codedag.ir.run import RunInfo
 from codedag.ir.store import FILE_NAMES, RunDirectory, load, save
 from codedag.ir.verdict import Accepted, No, Verdict, Yes
@@ -21,10 +21,12 @@ __all__ = [
     "BadFile",
     "BadGraph",
     "BadScript",
+    "Block",
     "CannotPlan",
     "CannotWrite",
     "Carried",
     "Change",
+    "Claim",
     "CodedagError",
     "CostRow",
     "CostTable",
@@ -35,6 +37,10 @@ __all__ = [
     "Events",
     "Graph",
     "GraphBuilder",
+    "Heat",
+    "HotFunction",
+    "HotLine",
+    "HotTurn",
     "Lane",
     "Link",
     "Machine",
@@ -53,6 +59,7 @@ __all__ = [
     "RunInfo",
     "Segment",
     "Source",
+    "Speed",
     "Step",
     "Strategy",
     "Tradeoff",

@@ -19,6 +19,7 @@ Seconds = Annotated[float, Meta(ge=0, description="seconds")]
 Watts = Annotated[float, Meta(ge=0, description="watts")]
 Joules = Annotated[float, Meta(ge=0, description="joules")]
 Factor = Annotated[float, Meta(ge=0, description="times as much")]
+Share = Annotated[float, Meta(ge=0, description="part of a whole: 0.25 = 25 %")]
 Rate = Annotated[float, Meta(gt=0, description="bytes per second")]
 
 OpKind = Literal["call", "operator", "subscript", "region", "source", "sink"]

@@ -1,4 +1,4 @@
-"""The final facts of `codedag run`: what was changed, what was declined, what it brought, and the proof."""
+"""The final facts of `codedag run`: the claimed gain, what is slow, what was changed or declined, and the proof."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from codedag.ir.fields import Natural, Seconds
+from codedag.ir.events import Mark
+from codedag.ir.fields import Factor, Line, Natural, Seconds, Share
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +38,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     gain_high: float | None = None
     calls: Natural = 0  # that ran as the variant, in all processes; the checked ones ran both ways
     checked: Natural = 0
+    saved_seconds: float | None = None  # the change's account; below zero where the variant was slower
+    spent_seconds: Seconds | None = None  # keys, misses, guards, copies and checks, also where they did not help
+    state: str = ""  # such as in_use or taken_back; empty in reports that had none
+    reason_code: str = ""  # of `reason`, for programs
 
 
 class Declined(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,12 +51,106 @@ class Declined(msgspec.Struct, frozen=True, kw_only=True):
     where: str
     reason: str
     seconds: Seconds | None = None
+    reason_code: str = ""
+
+
+class HotFunction(msgspec.Struct, frozen=True, kw_only=True):
+    """One function as the sampler saw it: its own time, and its time with all that it calls.
+
+    `share` is `total_seconds` of the CPU time of the whole process.
+    """
+
+    name: str
+    file: str
+    line: Line = 0
+    package: str = ""  # the installed package that has it; empty = the user's own code
+    self_seconds: Seconds = 0.0
+    total_seconds: Seconds = 0.0
+    share: Share = 0.0
+
+
+class HotLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One source line and the time spent on it, calls included; `share` is of the process's CPU time."""
+
+    file: str
+    line: Line
+    seconds: Seconds
+    share: Share = 0.0
+
+
+class HotTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """The program's outermost repeated work (batch, item, request): where it is, and how long one took."""
+
+    file: str
+    line: Line = 0
+    name: str = ""
+    period_seconds: Seconds = 0.0
+    turns: Natural = 0
+
+
+class Heat(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the time of the program went, as a sampler saw it; functions and lines hottest first."""
+
+    sampled_seconds: Seconds
+    cpu_seconds: Seconds = 0.0  # of the whole process: what every `share` is of
+    waiting_seconds: Seconds = 0.0  # of the main thread: asleep, or blocked on a lock, a file or another process
+    own_seconds: Seconds = 0.0  # CodeDAG's own CPU time, part of `cpu_seconds`
+    is_biased: bool = False  # whether some code could not be sampled as often as other code
+    functions: list[HotFunction] = msgspec.field(default_factory=list)
+    lines: list[HotLine] = msgspec.field(default_factory=list)
+    turn: HotTurn | None = None
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Some successive turns of the program, timed together, all of them with the changes or all without."""
+
+    start: Seconds  # since the program began
+    seconds: Seconds
+    turns: Natural
+    changed: bool = False
+    void: bool = False  # not used for the verdict: a turn in it was an outlier, or something else disturbed it
+
+
+class Speed(msgspec.Struct, frozen=True, kw_only=True):
+    """The speed of the program over time: blocks of turns in order, and a mark where a change was made or undone."""
+
+    unit: str = "turn"  # what a turn is here: batch, item, request
+    blocks: list[Block] = msgspec.field(default_factory=list)
+    marks: list[Mark] = msgspec.field(default_factory=list)
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """The gain that this run measured: seconds of a turn without the changes over seconds with them.
+
+    A claim is `known` only if enough pairs of blocks, one with and one without the changes, were timed in this run.
+    """
+
+    known: bool = False
+    ratio: Factor | None = None
+    low: Factor | None = None
+    high: Factor | None = None
+    pairs: Natural = 0
+    clock: Literal["wall", "cpu"] = "wall"
+    reason_code: str = ""  # why it is not known, for programs
+    reason: str = ""  # the same, as a sentence for people
+    start_seconds: Seconds = 0.0  # wall time that CodeDAG added before and after the program
+    next_run: str = ""  # what the next run does differently, as a sentence, if this one was slower
+
+    def __post_init__(self) -> None:
+        if not self.known:
+            return
+        for name in ("ratio", "low", "high"):
+            if getattr(self, name) is None:
+                raise ValueError(f"{name}: is missing in a claim that is known")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError("low: is above high")
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """report.json: gain is baseline over optimised (1.0 = same), with an interval; None = not measured.
 
-    Seconds and gain are of the whole process, our own work before and after the program included.
+    Seconds and gain are of the whole process, our own work before and after the program included.  A report that has a
+    `claim` is judged by it; `gain`, `steady_gain` and `void` are estimates from single calls.
     """
 
     format: Literal["codedag/report"] = "codedag/report"
@@ -69,3 +168,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     steady_low: float | None = None
     steady_high: float | None = None
     workers: Natural = 0  # processes beside the program's own that told what they did
+    claim: Claim | None = None
+    heat: Heat | None = None
+    speed: Speed | None = None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from codedag.ir import (
     Alternative,
+    Block,
     Change,
+    Claim,
     CostRow,
     CostTable,
     Decision,
@@ -13,6 +15,10 @@ from codedag.ir import (
     Event,
     Events,
     Graph,
+    Heat,
+    HotFunction,
+    HotLine,
+    HotTurn,
     Lane,
     Link,
     Machine,
@@ -27,6 +33,7 @@ from codedag.ir import (
     Resident,
     RunInfo,
     Source,
+    Speed,
     Step,
     Transfer,
 )
@@ -133,6 +140,15 @@ REPORT = Report(
     verdict=Proof(identical=True, checked=12, mismatches=0, how="bit-equal"),
     changes=[Change(what="fuse", where="train.py:4", seconds=0.1, baseline_seconds=0.3)],
     declined=[Declined(what="remember", where="train.py:9", reason="effects unknown", seconds=0.2)],
+    claim=Claim(known=True, ratio=1.8, low=1.6, high=2.0, pairs=14, clock="cpu", start_seconds=0.25),
+    heat=Heat(
+        sampled_seconds=9.0,
+        cpu_seconds=8.0,
+        functions=[HotFunction(name="Photos.__getitem__", file="train.py", line=3, total_seconds=6.0, share=0.75)],
+        lines=[HotLine(file="train.py", line=4, seconds=2.0, share=0.25)],
+        turn=HotTurn(file="train.py", line=20, name="main", period_seconds=0.125, turns=64),
+    ),
+    speed=Speed(unit="batch", blocks=[Block(start=0.5, seconds=1.0, turns=8, changed=True)]),
 )
 EVENTS = Events(
     seconds=1.5,
