@@ -10,7 +10,7 @@ from typing import Any, Literal, cast, overload
 
 import msgspec
 
-from codedag.ir.check import check
+from codedag.ir.checks import check
 from codedag.ir.costs import CostTable
 from codedag.ir.document import DOCUMENTS, document_bytes, read_document
 from codedag.ir.errors import BadGraph

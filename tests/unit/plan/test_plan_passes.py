@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codedag.ir import Edge, Graph, Op
-from codedag.ir.check import check
+from codedag.ir.checks import check
 from codedag.ir.findings import Written
 from codedag.plan.passes import PASSES, critical_path, findings, without
 
