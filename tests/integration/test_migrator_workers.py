@@ -117,7 +117,7 @@ first = codedag.apply({"context_device_map": {"scipy.ndimage.median_filter": "cp
 second = codedag.apply({"context_device_map": {"scipy.ndimage.sobel": "cpu"}})
 assert spawn.get_preparation_data is not before
 first.restore()
-assert "codedag_plan" in spawn.get_preparation_data("x")
+assert "codedag" in spawn.get_preparation_data("x")
 second.restore()
 assert spawn.get_preparation_data is before
 print(os.listdir(tempfile.gettempdir()))

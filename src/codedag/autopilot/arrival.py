@@ -10,7 +10,7 @@ import msgspec
 
 from codedag.autopilot.pilot import Pilot
 from codedag.autopilot.shares import Proven
-from codedag.autopilot.workers import Crew, await_worker
+from codedag.autopilot.workers import Crew
 from codedag.instrument.hook import Finder
 from codedag.instrument.program import Program
 from codedag.trace.processes import rewrite_main
@@ -27,5 +27,3 @@ def begin(ticket: dict[str, Any]) -> None:
     if ticket["main"]:
         rewrite_main(program, ticket["main"])
     pilot.start()
-    pilot.team.begin_worker()
-    await_worker()  # a process of a fork server forgets at its start what was registered so far

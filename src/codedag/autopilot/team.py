@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from codedag.autopilot import workers
 from codedag.autopilot.capped import WORKER, Capping, workers_here
 from codedag.autopilot.shares import Refusal, WorkerReport, move_of, share_of
 from codedag.autopilot.workers import FIRST_WORD, Crew
 from codedag.backends.registry import known_sources
 from codedag.instrument import sites as site_module
+from codedag.instrument.children import Follower, follow, unfollow
 from codedag.instrument.guard import attempt
 from codedag.ir import clock as time
 from codedag.trace.events import Log
@@ -28,7 +29,7 @@ WORKERS = 16  # that may share the memory for what is kept
 SHARED = ("fuse", "substitute")
 
 
-class Team:
+class Team(Follower):
     """What this process tells the others, and takes over from them; this object lives in each of them."""
 
     def __init__(self, pilot: Pilot) -> None:
@@ -36,7 +37,6 @@ class Team:
         self.crew = Crew(None)
         self.capping = Capping(pilot.program)
         self._adopted: set[tuple[str, str, tuple[int, ...]]] = set()
-        self._lookout = workers.Lookout(self)
         self._began = 0.0
         self._began_worker = 0  # the process in which that was told
         self._spent = 0  # nanoseconds of observing that are the parent's
@@ -44,13 +44,11 @@ class Team:
 
     def start(self) -> None:
         """Is told of processes that the program starts from now on."""
-        workers.listen(self)
-        self._lookout.start()
+        follow(self)
 
     def stop(self) -> None:
         """Is told of no more processes."""
-        workers.listen(None)
-        self._lookout.stop()
+        unfollow(self)
 
     # -- the life of processes
 
@@ -77,10 +75,7 @@ class Team:
         self.crew.in_fork(self.pilot.begin_anew())
 
     def begin_worker(self) -> None:
-        """Tells the program what this worker did: now and then, and when multiprocessing ends it."""
-        util: Any = sys.modules.get("multiprocessing.util")
-        if util is not None:
-            util.Finalize(None, self.end_worker, exitpriority=100)
+        """Tells the program what this worker does, from now on."""
         if self._began_worker != self.crew.process:
             self._began_worker = self.crew.process
             self.pilot.rest.forget()
@@ -109,7 +104,7 @@ class Team:
 
     # -- telling
 
-    def ticket(self) -> dict[str, Any]:
+    def ticket(self, main: str | None) -> dict[str, Any]:
         """What a spawned process must know to do as this one."""
         self.adopt()
         pilot, folder = self.pilot, self.crew.folder
@@ -117,9 +112,25 @@ class Team:
         return {
             "program": pilot.program.terms(), "parent": self.crew.process,
             "folder": None if folder is None else str(folder), "settings": pilot.settings(),
-            "root": site_module.native.path(),
+            "root": site_module.native.path(), "main": main,
             "known": [msgspec.to_builtins(move) for move in [*pilot.known, *moves]],
         }  # fmt: skip
+
+    @staticmethod
+    def arrive(ticket: dict[str, Any]) -> None:
+        """Starts a pilot in a spawned process."""
+        from codedag.autopilot.arrival import begin
+
+        begin(ticket)
+
+    @staticmethod
+    def stay_away(ticket: dict[str, Any], reason: str) -> None:
+        """Reports why a spawned process runs as written."""
+        if ticket["folder"] is not None:
+            report = WorkerReport(
+                process=os.getpid(), parent=ticket["parent"], started=time.time(), failure=reason, ended=True
+            )
+            report.write(Path(ticket["folder"]))
 
     def _state(self) -> tuple[int, ...]:
         """What changes when there is news to tell."""

@@ -1,25 +1,19 @@
-"""The other processes of the program: each has a pilot of its own and tells the others what it has proven.
+"""Reports of a program's worker processes: what each has done with the changes, in one file per process.
 
-A forked process goes on where its parent stood.  A spawned one is told through multiprocessing's own preparation data,
-before it imports the program.  What a process has proven lies in a file of the run directory; the program reads it and
-makes the same changes, so that processes that it starts later begin with them.
+A worker writes its report now and then.  The program reads the reports and makes the same changes, so that processes
+that it starts later begin with them.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
 import os
-import sys
-import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
 
 from codedag.autopilot import shares
 from codedag.autopilot.shares import Proven, Share, WorkerReport
-from codedag.instrument.guard import Failed, attempt
+from codedag.instrument.children import ReportFolder
 from codedag.ir import clock as time
 from codedag.ir.errors import CodedagError
 from codedag.trace.gathered import Gathered
@@ -27,16 +21,6 @@ from codedag.trace.records import Records
 
 AGAIN = 1.0  # seconds between two reports of a worker, once the first is written
 FIRST_WORD = (-1,)  # the state of a worker that has only begun
-
-
-class Told(Protocol):
-    """Who is told of the life of processes: the team."""
-
-    def in_fork(self) -> None: ...  # noqa: D102
-    def begin_worker(self) -> None: ...  # noqa: D102
-    def before_fork(self) -> None: ...  # noqa: D102
-    def after_fork(self) -> None: ...  # noqa: D102
-    def ticket(self) -> dict[str, Any]: ...  # noqa: D102
 
 
 @dataclass(slots=True)
@@ -54,8 +38,11 @@ class Crew:
     ended: bool = False
     _written: tuple[int, ...] = ()
     _due: float = 0.0
-    _seen: dict[str, int] = field(default_factory=dict)
+    _files: ReportFolder = field(init=False)
     _reports: dict[str, WorkerReport] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._files = ReportFolder(self.folder)
 
     @property
     def is_worker(self) -> bool:
@@ -70,15 +57,8 @@ class Crew:
 
     def prepare(self) -> None:
         """Makes an empty folder for the reports; without one, processes keep to themselves."""
-        if self.folder is not None:
-            try:
-                if self.folder.exists():  # of an earlier run
-                    import shutil
-
-                    shutil.rmtree(self.folder, ignore_errors=True)
-                self.folder.mkdir(parents=True)
-            except OSError as error:
-                self.folder, self.failure = None, f"workers could not report: {error.strerror or error}"
+        self._files.prepare()
+        self.folder, self.failure = self._files.path, self._files.failure
 
     def records(self, gathered: Gathered) -> Records:
         """What this process observed, as its file has it."""
@@ -111,33 +91,13 @@ class Crew:
 
     def hear(self) -> bool:
         """Reads the reports that are new; says whether there were any."""
-        if self.folder is None:
-            return False
-        changed = self._changed(self.folder)
+        changed = self._files.changed()
         for path in changed:
             found, bad = shares.read([path])
             self.bad += bad
             if found:
                 self._reports[path.name] = found[0]
         return bool(changed)
-
-    def _changed(self, folder: Path) -> list[Path]:
-        """The reports that were written since they were last read."""
-        changed = []
-        try:
-            with os.scandir(folder) as entries:
-                names = sorted(entry.name for entry in entries if entry.name.endswith(".json"))
-        except OSError:  # no worker has written yet
-            return []
-        for name in names:
-            try:
-                written = os.stat(folder / name).st_mtime_ns  # noqa: PTH116
-            except OSError:  # gone meanwhile: nothing was read of it, and the others are
-                continue
-            if self._seen.get(name) != written:
-                self._seen[name] = written
-                changed.append(folder / name)
-        return changed
 
     @property
     def reports(self) -> list[WorkerReport]:
@@ -184,123 +144,3 @@ def _recommended(each: Iterable[Share]) -> bool:
     every = list(each)
     slow = sum(not share.active for share in every)
     return sum(s.is_proven for s in every) > slow and not any(s.mismatches for s in every)
-
-
-# -- spawned processes
-
-
-class Lookout:
-    """Finds nothing, but sees when multiprocessing is about to start processes that inherit nothing."""
-
-    _NAMES = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver", "multiprocessing.forkserver")
-
-    def __init__(self, team: Told) -> None:
-        self._team = team
-        self._original: Callable[[str], dict[str, Any]] | None = None
-
-    def start(self) -> None:
-        """Begins to watch imports; what is loaded already is seen at once."""
-        sys.meta_path.insert(0, self)
-        if any(name in sys.modules for name in self._NAMES):
-            self._ride_along()
-
-    def stop(self) -> None:
-        """Ends watching and puts everything back."""
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-        if self._original is not None:
-            sys.modules["multiprocessing.spawn"].get_preparation_data = self._original  # type: ignore[attr-defined]
-            self._original = None
-
-    def find_spec(self, name: str, path: Any, target: types.ModuleType | None = None) -> None:
-        """None: others find modules."""
-        if name in self._NAMES and self._original is None:
-            attempt(self._ride_along)
-
-    def _ride_along(self) -> None:
-        spawn: Any = importlib.import_module("multiprocessing.spawn")
-        original = self._original = spawn.get_preparation_data
-
-        @functools.wraps(original)
-        def get_preparation_data(name: str) -> dict[str, Any]:
-            data: dict[str, Any] = original(name)
-            ticket = attempt(self._team.ticket)
-            if not isinstance(ticket, Failed):
-                data["codedag"] = _Passenger({**ticket, "main": data.get("init_main_from_path")})
-            return data
-
-        spawn.get_preparation_data = get_preparation_data
-
-
-class _Passenger:
-    """Travels with the preparation data of a spawned process, and takes its place there when it arrives."""
-
-    def __init__(self, ticket: dict[str, Any]) -> None:
-        self._ticket = ticket
-
-    def __reduce__(self) -> tuple[Callable[..., None], tuple[dict[str, Any]]]:
-        return arrive, (self._ticket,)
-
-
-def arrive(ticket: dict[str, Any]) -> None:
-    """Begins to observe in a spawned process; if that fails, the process runs as it would have."""
-    from codedag.autopilot.arrival import begin
-
-    begun = attempt(begin, ticket)
-    if isinstance(begun, Failed) and ticket["folder"] is not None:
-        report = WorkerReport(
-            process=os.getpid(), parent=ticket["parent"], started=time.time(), failure=begun.reason, ended=True
-        )
-        attempt(report.write, Path(ticket["folder"]))
-
-
-# -- forked processes: Python cannot forget whom it tells of forks, so it tells this module once
-
-_here: Told | None = None
-_listening = False
-
-
-def listen(team: Told | None) -> None:
-    """Has this team told of forks from now on, or nobody."""
-    global _here, _listening
-    _here = team
-    if not _listening and hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_in_child)
-        _listening = True
-
-
-def _before() -> None:
-    if _here is not None:
-        attempt(_here.before_fork)
-
-
-def _after() -> None:
-    if _here is not None:
-        attempt(_here.after_fork)
-
-
-def _in_child() -> None:
-    if _here is None:
-        return
-    attempt(_here.in_fork)
-    await_worker()
-
-
-def await_worker() -> None:
-    """Has multiprocessing tell when it has made this process one of its own; it forgets what was registered before."""
-    util: Any = sys.modules.get("multiprocessing.util")
-    if util is not None:
-        util.register_after_fork(_anchor, _in_worker)
-
-
-def _in_worker(anchor: object) -> None:
-    """In a process of multiprocessing: it ends without Python's exit functions, but with these."""
-    if _here is not None:
-        attempt(_here.begin_worker)
-
-
-class _Anchor:
-    """Something that lives as long as this module: multiprocessing wants an object."""
-
-
-_anchor = _Anchor()

@@ -7,7 +7,6 @@ goes to the one before; they can be taken back in any order, and the last one pu
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,6 +19,7 @@ from typing import Any
 from weakref import getweakrefcount
 
 from codedag.backends.registry import Substitution, find
+from codedag.instrument.children import renew_in_fork
 from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import Code, No, Verdict, Yes
 from codedag.migrate import stands
@@ -376,8 +376,7 @@ class _State:
 
 
 _state = _State()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_state.fresh_lock)
+renew_in_fork(_state.fresh_lock)
 
 
 @contextmanager

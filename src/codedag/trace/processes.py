@@ -1,13 +1,10 @@
 """Other processes of the program: each keeps records of its own in a file, and the parent joins them at the end.
 
-A forked process goes on recording where its parent stood.  A spawned one is told through multiprocessing's own
-preparation data, before it imports the program.  Programs that are started by other means are not observed.
+A forked process goes on recording where its parent stood; a spawned one begins before it imports the program.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
 import os
 import runpy
 import sys
@@ -18,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from codedag.instrument import sites as site_module
+from codedag.instrument.children import Follower, follow, unfollow
 from codedag.instrument.hook import Finder
 from codedag.instrument.program import Program
 from codedag.ir import CodedagError
@@ -34,7 +32,7 @@ SHARE = {SOON: 20, LATER: 50}  # writing may take one part in so many of the tim
 
 
 @dataclass(slots=True)
-class Family:
+class Family(Follower):
     """The processes of one program; this object lives in each of them."""
 
     program: Program
@@ -46,7 +44,6 @@ class Family:
     idle: Idle = None  # type: ignore[assignment]
     failure: str = ""
     wait: int = LATER
-    _prepare: Callable[[str], dict[str, Any]] | None = None
     began: int = 0
     _due: int = 0
     _lookout: _Lookout = None  # type: ignore[assignment]
@@ -61,17 +58,14 @@ class Family:
 
     def start(self) -> None:
         """Begins to record, here and in the processes that this one will start."""
-        global _here
-        _here = self
         self.began = time.perf_counter_ns()
         self.records.log.sample()
-        _listen_to_forks()
-        self._tell_spawned()
         self.look()
         sys.meta_path.insert(0, self._lookout)
         site_module.native.start(self.recorder, self.program.names, self.max_depth)
         site_module.native.keep_by(self.keep, SOON)  # the first time soon, whatever becomes of the program
         site_module.native.idle_by(self.idle)
+        follow(self)
 
     def look(self) -> None:
         """Watches torch's DataLoader once it is loaded, and in a worker what makes the batches."""
@@ -81,7 +75,6 @@ class Family:
 
     def stop(self) -> None:
         """Ends recording in this process and puts everything back."""
-        global _here
         site_module.native.stop()
         site_module.native.keep_by(None, 0)
         site_module.native.idle_by(None)
@@ -89,10 +82,7 @@ class Family:
         self.batches.restore()
         if self._lookout in sys.meta_path:
             sys.meta_path.remove(self._lookout)
-        if self._prepare is not None:
-            sys.modules["multiprocessing.spawn"].get_preparation_data = self._prepare  # type: ignore[attr-defined]
-            self._prepare = None
-        _here = None
+        unfollow(self)
 
     def _made_batch(self) -> None:
         """A worker may wait for long, or be killed, after any batch: what it made is written if that costs little."""
@@ -151,8 +141,14 @@ class Family:
 
     # -- forked
 
+    def before_fork(self) -> None:
+        """Gives the chain of sites that is running a number that both processes will know."""
+        site_module.native.path()
+
     def in_fork(self) -> None:
         """Goes on in a process that was just forked."""
+        if not site_module.native.is_recording():
+            return
         known_paths, known_templates = self.recorder.gatherer.rebase()
         self.records = Records(
             process=os.getpid(),
@@ -165,32 +161,17 @@ class Family:
         site_module.native.keep_by(self.keep, SOON)
 
     def begin_worker(self) -> None:
-        """Watches what a worker makes, and writes what it recorded when it ends.
+        """Watches what a worker makes."""
+        if self.records.parent:
+            self.look()
+            self.keep()  # so that the parent knows of this process, however it ends
 
-        A process of multiprocessing ends without Python's exit functions, but with multiprocessing's own.
-        """
-        self.look()
-        util = _multiprocessing("util")
-        if util is not None:
-            util.Finalize(None, self.keep_last, exitpriority=100)
-        self.keep()  # so that the parent knows of this process, however it ends
+    def end_worker(self) -> None:
+        """Writes what a worker recorded."""
+        if self.records.parent:
+            self.keep_last()
 
     # -- spawned
-
-    def _tell_spawned(self) -> None:
-        spawn = _multiprocessing("spawn")
-        if spawn is None or self._prepare is not None:
-            return
-        original = self._prepare = spawn.get_preparation_data
-
-        @functools.wraps(original)
-        def get_preparation_data(name: str) -> dict[str, Any]:
-            data: dict[str, Any] = original(name)
-            if _here is not None:
-                data["codedag"] = _Passenger(_here.ticket(data.get("init_main_from_path")))
-            return data
-
-        spawn.get_preparation_data = get_preparation_data  # type: ignore[attr-defined]
 
     def ticket(self, main: str | None) -> dict[str, Any]:
         """What a spawned process must know to record as part of this family."""
@@ -199,6 +180,27 @@ class Family:
             "parent": self.records.process, "root": site_module.native.path(),
             "samples": str(self.recorder.spool.folder) if self.recorder.spool else "",
         }  # fmt: skip
+
+    @staticmethod
+    def arrive(ticket: dict[str, Any]) -> None:
+        """Begins to record in a spawned process."""
+        program = Program.of_terms(ticket["program"])
+        records = Records(process=os.getpid(), parent=ticket["parent"], root=ticket["root"])
+        recorder = Recorder(program.names)
+        if ticket["samples"]:
+            recorder.keep_samples(Spool(Path(ticket["samples"])))
+        family = Family(program, recorder, Path(ticket["folder"]), ticket["max_depth"], records, wait=SOON)
+        sys.meta_path.insert(0, Finder(program))
+        if ticket["main"]:
+            rewrite_main(program, ticket["main"])
+        family.start()
+
+    @staticmethod
+    def stay_away(ticket: dict[str, Any], reason: str) -> None:
+        """Leaves word for the parent that a spawned process could not be recorded."""
+        site_module.native.stop()
+        process = os.getpid()
+        Records(process=process, failure=reason).write(Path(ticket["folder"]) / f"{process}.json")
 
 
 class _Lookout:
@@ -210,44 +212,6 @@ class _Lookout:
     def find_spec(self, name: str, path: Any, target: types.ModuleType | None = None) -> None:
         """None: others find modules."""
         self._look()
-
-
-class _Passenger:
-    """Travels with the preparation data of a spawned process, and begins to record when it arrives."""
-
-    def __init__(self, ticket: dict[str, Any]) -> None:
-        self._ticket = ticket
-
-    def __reduce__(self) -> tuple[Callable[..., None], tuple[dict[str, Any]]]:
-        return arrive, (self._ticket,)
-
-
-def arrive(ticket: dict[str, Any]) -> None:
-    """Begins to record in a spawned process; if that fails, the process runs as it would have."""
-    try:
-        program = Program.of_terms(ticket["program"])
-        records = Records(process=os.getpid(), parent=ticket["parent"], root=ticket["root"])
-        recorder = Recorder(program.names)
-        if ticket["samples"]:
-            recorder.keep_samples(Spool(Path(ticket["samples"])))
-        family = Family(program, recorder, Path(ticket["folder"]), ticket["max_depth"], records, wait=SOON)
-        sys.meta_path.insert(0, Finder(program))
-        if ticket["main"]:
-            rewrite_main(program, ticket["main"])
-        family.start()
-        family.begin_worker()
-    except Exception as error:  # noqa: BLE001 - a worker without records is better than no worker
-        site_module.native.stop()
-        _say_why(ticket, f"{type(error).__name__}: {error}")
-
-
-def _say_why(ticket: dict[str, Any], failure: str) -> None:
-    """Leaves word for the parent that this process could not be recorded."""
-    try:
-        process = os.getpid()
-        Records(process=process, failure=failure).write(Path(ticket["folder"]) / f"{process}.json")
-    except CodedagError:
-        return  # the parent's own records cannot be written either, and it says so
 
 
 def rewrite_main(program: Program, main: str) -> None:
@@ -263,49 +227,3 @@ def rewrite_main(program: Program, main: str) -> None:
         return (code, names[-1]) if isinstance(found, tuple) else code
 
     runpy._get_code_from_file = get_code_from_file  # type: ignore[attr-defined]
-
-
-# -- forks: Python cannot forget whom it tells of them, so it tells this module once
-
-_here: Family | None = None
-_listening = False
-
-
-def _listen_to_forks() -> None:
-    global _listening
-    if not _listening:
-        os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
-        util = _multiprocessing("util")
-        if util is not None:
-            util.register_after_fork(_anchor, _in_new_process)
-        _listening = True
-
-
-def _before_fork() -> None:
-    if _here is not None:
-        site_module.native.path()  # so that the chain that is running has a number that both will know
-
-
-def _after_fork() -> None:
-    if _here is not None and site_module.native.is_recording():
-        _here.in_fork()
-
-
-def _in_new_process(anchor: object) -> None:
-    """In a process that multiprocessing forked."""
-    if _here is not None and _here.records.parent:
-        _here.begin_worker()
-
-
-class _Anchor:
-    """Something that lives as long as this module: multiprocessing wants an object."""
-
-
-_anchor = _Anchor()
-
-
-def _multiprocessing(name: str) -> types.ModuleType | None:
-    try:
-        return importlib.import_module(f"multiprocessing.{name}")
-    except ImportError:  # a platform without processes
-        return None
