@@ -22,6 +22,19 @@ class Code(StrEnum):
     NOT_USED = "not-used"  # the program has not loaded the library through which a unit would be used
     NOT_ALLOWED = "not-allowed"  # its class of equivalence is not among those that the user allows
     ENDED = "ended"  # the program ended before it was known
+    SLOWER = "slower"  # the program's turns were slower with it than without
+    NO_GAIN = "no-gain"  # neither the turns nor its account show a gain
+    LOSS = "loss"  # its account has spent more than it saved
+    NEVER_HIT = "never-hit"  # a memo spent its fill budget without a hit
+    NOISY = "noisy"  # blocks without a change differ too much for a verdict
+    MISMATCH = "mismatch"  # its result differed from the original's
+    FAILED = "failed"  # CodeDAG itself failed in it
+    REFUSED = "refused"  # its guard takes none of the calls that come
+    NOT_WORTH = "not-worth"  # it can save less than it costs to make
+    FASTER = "faster"  # the program's turns were faster with it than without
+    SAVED = "saved"  # its account has saved more than it spent
+    RETRIED = "retried"  # it was taken back in noise and is tried once more
+    RESTORED = "restored"  # the run ended and everything was put back
 
 
 class No(msgspec.Struct, frozen=True):

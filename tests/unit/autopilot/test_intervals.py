@@ -1,0 +1,51 @@
+"""Intervals of paired log ratios: by hand for few values, against the definition, and by how often they hold."""
+
+import itertools
+import random
+
+import pytest
+
+from codedag.autopilot.intervals import bounds, critical, median, rank_sum
+
+
+def test_median():
+    assert median([3.0, 1.0, 2.0]) == 2.0
+    assert median([4.0, 1.0, 2.0, 3.0]) == 2.5
+
+
+@pytest.mark.parametrize("n", [4, 6, 9])
+def test_critical_value_is_counted(n):
+    sums = [sum(rank for rank, sign in enumerate(signs, 1) if sign) for signs in itertools.product((0, 1), repeat=n)]
+    limit = critical(n, 0.05)
+    assert limit == max((at for at in range(99) if sum(s <= at for s in sums) <= 0.025 * 2**n), default=-1)
+
+
+def test_rank_sum_shares_the_ranks_of_ties():
+    assert rank_sum([-1.0, 1.0, 2.0, -3.0], 0.0) == 1.5 + 3
+    assert rank_sum([5.0, 6.0, 7.0], 0.0) == 6
+
+
+@pytest.mark.parametrize("n", [6, 7, 12, 30])
+def test_bounds_are_walsh_averages(n):
+    values = [random.Random(n + at).gauss(0.3, 1) for at in range(n)]
+    walsh = sorted((a + b) / 2 for at, a in enumerate(values) for b in values[at:])
+    low, middle, high = bounds(values, 0.05)
+    limit = int(critical(n, 0.05))
+    assert low == pytest.approx(walsh[limit], abs=1e-6)
+    assert high == pytest.approx(walsh[-limit - 1], abs=1e-6)
+    assert middle == pytest.approx(median(walsh), abs=0.05)
+
+
+def test_too_few_values_have_no_bounds():
+    assert bounds([0.1] * 5, 0.05) is None
+    assert bounds([0.1] * 6, 0.05) == pytest.approx((0.1, 0.1, 0.1))
+
+
+@pytest.mark.parametrize("n", [6, 20, 60])
+def test_intervals_hold_for_heavy_tails(n):
+    draw, held = random.Random(n), 0
+    for _ in range(200):
+        values = [0.1 + draw.choice((-1, 1)) * draw.paretovariate(1.2) * 0.01 for _ in range(n)]
+        low, _, high = bounds(values, 0.05)
+        held += low <= 0.1 <= high
+    assert held >= 182  # 190 are expected
