@@ -161,6 +161,7 @@ def test_what_is_wrong_is_named(codedag, tmp_path, options, words):
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+    assert not (tmp_path / "prof").exists()
 
 
 def test_a_folder_with_other_things_is_left_alone(codedag, tmp_path):

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from codedag.instrument.guard import Failed, attempt
 from codedag.ir.verdict import No
 from codedag.stages.model import Arrays, BadInput, BadModel, Block, Stage, StagedModel
 from codedag.stages.sizes import GRAPH, Sizes
+
+F32_HINT = {"INFERENCE_PRECISION_HINT": "f32"}
 
 Compute = Callable[[Sequence[Any]], Sequence[Any]]  # arrays of a stage's inputs -> arrays of its outputs
 
@@ -100,7 +103,10 @@ def in_onnxruntime(proto: Any, stage: Stage) -> Compute | No:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    providers = ["CPUExecutionProvider"]
+    session = attempt(onnxruntime.InferenceSession, proto.SerializeToString(), options, providers=providers)
+    if isinstance(session, Failed):
+        return No(f"onnxruntime: {session.reason}")
     read = {each.name for each in session.get_inputs()}
 
     def compute(arrays: Sequence[Any]) -> list[Any]:
@@ -118,9 +124,10 @@ def in_openvino(proto: Any, stage: Stage) -> Compute | No:
     except ImportError as error:
         return No(f"openvino: {error}")
     core = openvino.Core()
-    compiled = core.compile_model(
-        core.read_model(proto.SerializeToString()), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
-    )
+    found = attempt(core.read_model, proto.SerializeToString())
+    compiled = found if isinstance(found, Failed) else attempt(core.compile_model, found, "CPU", F32_HINT)
+    if isinstance(compiled, Failed):
+        return No(f"openvino: {compiled.reason.strip()}")
     read = {name for port in compiled.inputs for name in port.get_names()}
 
     def compute(arrays: Sequence[Any]) -> list[Any]:

@@ -225,6 +225,21 @@ def test_a_pep_file_that_is_wrong_names_its_field(tmp_path, change, words):
     assert words in str(error.value)
 
 
+def test_a_simulated_plan_stays_labelled(tmp_path):
+    block = {"stages": list(range(1, 8)), "pus": ["ort:cpu"], "ratios": [1.0]}
+    pep = {"format": "codedag/pep", "version": 1, "blocks": [block], "seconds": 0.5, "simulated": True}
+    (tmp_path / "pep.json").write_text(json.dumps(pep))
+    assert read_pep(tmp_path / "pep.json", small()).simulated
+    assert not read_pep(_written(tmp_path, {**pep, "simulated": False}), small()).simulated
+    with pytest.raises(BadFile, match="simulated: 'no' is not true or false"):
+        read_pep(_written(tmp_path, {**pep, "simulated": "no"}), small())
+
+
+def _written(folder, facts):
+    (folder / "pep.json").write_text(json.dumps(facts))
+    return folder / "pep.json"
+
+
 def test_the_nearest_measured_size_is_taken():
     measured = [{"nodes": 10, "edges": 10}, {"nodes": 1000, "edges": 1000}]
     assert nearest(measured, {"nodes": 90_000, "edges": 5}) == measured[1]

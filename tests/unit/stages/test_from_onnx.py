@@ -198,6 +198,18 @@ def test_unknown_operators_are_named(tmp_path):
         StagedModel.from_onnx(path)
 
 
+@pytest.mark.parametrize(("domain", "match"), [
+    ("acme", r"m.onnx: node `n7` has the unknown operator `Frobnicate` \(domain `acme`"),
+    ("com.microsoft", "nothing here can compute stage 1"),
+])  # fmt: skip
+def test_operators_that_no_runtime_has_are_named(tmp_path, domain, match):
+    nodes = [node("Frobnicate", "x", "a", domain=domain, name="n7"), node("Relu", "a", "y")]
+    opsets = [helper.make_opsetid(domain, 1)]
+    path = save(tmp_path / "m.onnx", nodes, [value("x", [3])], [value("y", [3])], opsets=opsets)
+    with pytest.raises(BadModel, match=match):
+        StagedModel.from_onnx(path, stages=1).run({"x": np.zeros(3, np.float32)})
+
+
 def test_operators_of_other_domains_are_told(tmp_path):
     nodes = [node("FastGelu", "x", "a", domain="com.microsoft"), node("Relu", "a", "y")]
     opsets = [helper.make_opsetid("com.microsoft", 1)]

@@ -27,6 +27,7 @@ def command(directory: str, output: str, pep: str | None, as_json: bool) -> None
     if as_json:
         tell(json.dumps(bundle.facts()))
         return
-    told = f", {bundle.plan.seconds * 1e3:.3g} ms predicted" if bundle.plan.seconds else ""
+    label = " (simulated)" if bundle.plan.simulated else ""
+    told = f", {bundle.plan.seconds * 1e3:.3g} ms predicted{label}" if bundle.plan.seconds else ""
     tell(f"{bundle.place}: {bundle.plan}{told}", *(f"note: {note}" for note in bundle.notes))
     tell(f"next: python {quote(str(bundle.place / 'run.py'))}")

@@ -64,13 +64,12 @@ def command(ctx: click.Context, /, output: str, as_json: bool, **options: Any) -
 
     A PU that fails costs only itself; its reason is in the report. Where each cell ran is proven by the runtime itself.
     """
-    from codedag.stages.measuring.profiling import Profile, prepare
+    from codedag.stages.measuring.profiling import Profile, prepared
 
     directory = Path(output)
     need_together(**{name: options[name] for name in INT8})
-    prepare(directory)
     steps = _steps(options)
-    with progress(ctx, "profiling", 1.0) as advance:
+    with prepared(directory), progress(ctx, "profiling", 1.0) as advance:
         profile = Profile(
             directory,
             options["layouts"],

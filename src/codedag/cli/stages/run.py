@@ -74,7 +74,8 @@ def _tell(ran: Ran, directory: str, output: str | None) -> None:
         how = "bit for bit" if near["bit_equal"] else f"{near['worst']:.1e}"
         tell(f"{name} is OFF: {near['wrong']}" if near["wrong"] else f"{name} {equals} the model as given ({how})")
     items = f" for {facts['items']} items" if facts["items"] > 1 else ""
-    told = f", predicted {_ms(ran.predicted_seconds)}" if ran.predicted_seconds else ""
+    label = " (simulated: not from figures of this machine)" if done.plan.simulated else ""
+    told = f", predicted {_ms(ran.predicted_seconds)}{label}" if ran.predicted_seconds else label
     tell(f"{_ms(done.seconds)}{items}{told}; set-up {done.setup_seconds:.2f} s; PUs: {', '.join(done.pus)}")
     tell(*(f"note: {note}" for note in done.notes))
     for each in done.left:

@@ -46,7 +46,8 @@ class Bundle:
         """The bundle as `--json` prints it."""
         return {
             "bundle": str(self.place), "blocks": self.plan.facts(), "planned": self.planned.facts(),
-            "seconds": self.plan.seconds, "planned_seconds": self.planned.seconds, "notes": self.notes,
+            "seconds": self.plan.seconds, "planned_seconds": self.planned.seconds, "simulated": self.plan.simulated,
+            "notes": self.notes,
             "files": sorted(str(path.relative_to(self.place).as_posix()) for path in self.place.rglob("*.*")),
         }  # fmt: skip
 
@@ -140,7 +141,7 @@ def _write_models(model: StagedModel, bundle: Bundle, directory: Path, folder: P
     return {
         "format": FORMAT, "version": VERSION, "name": model.name, "goal": bundle.plan.goal,
         "sizes": dict(bundle.plan.sizes), "blocks": blocks, "seconds": bundle.plan.seconds,
-        "planned": bundle.planned.facts(), "notes": bundle.notes,
+        "planned": bundle.planned.facts(), "notes": bundle.notes, "simulated": bundle.plan.simulated,
         "inputs": {name: [model.tensors[name].dtype, list(model.tensors[name].shape)] for name in model.inputs},
         "outputs": list(model.outputs), "ids": _ids(model), "tolerance": bundle.plan.tolerance or ROUNDING[4],
         "requires": {name: known[name] for name in sorted(used) if name in known},

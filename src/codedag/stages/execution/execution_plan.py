@@ -49,6 +49,7 @@ class ExecutionPlan:
         default_factory=dict
     )  # by part: what differs from `blocks`
     max_error: float | None = None  # of results, where blocks are quantised; None: rounding only
+    simulated: bool = False  # its seconds are of tables or a machine that were not measured here
 
     @property
     def pus(self) -> tuple[str, ...]:
@@ -214,8 +215,13 @@ class _Reader:
             int(self._number(found.get("queue", QUEUE), f"{where}queue")),
             dict(found.get("sizes") or {}), self._cores(found.get("cores") or {}, where), runner_up,
             max(1, len(found.get("parts") or ())), self._clusters(found.get("clusters") or [], where),
-            self._max_error(found, made, where),
+            self._max_error(found, made, where), self._simulated(found.get("simulated", False), where),
         )  # fmt: skip
+
+    def _simulated(self, value: Any, where: str) -> bool:
+        if not isinstance(value, bool):
+            raise self.wrong(f"{where}simulated", f"{value!r} is not true or false")
+        return value
 
     def _max_error(self, found: dict[str, Any], blocks: Sequence[PlannedBlock], where: str) -> float | None:
         """The largest error of results, which a plan with int8 blocks says."""

@@ -69,7 +69,8 @@ class Ran:
         return {
             "outputs": {name: self._output(name) for name in self.model.outputs},
             "sizes": self.sizes, "pus": done.pus, "items": len(done.outputs), "seconds": done.seconds,
-            "predicted_seconds": self.predicted_seconds, "setup_seconds": done.setup_seconds,
+            "predicted_seconds": self.predicted_seconds, "simulated": done.plan.simulated,
+            "setup_seconds": done.setup_seconds,
             "left": [
                 {"pu": each.pu, "reason": each.reason, "replaced_by": each.replaced_by, "stage": each.stage}
                 for each in done.left
@@ -269,6 +270,7 @@ def report_of(directory: Path, model: StagedModel, done: Execution) -> Report:
         for each in done.left
     ]
     how = "every output of every item compared with the model as given"
+    how += "; the plan is simulated: its figures are not of this machine" if done.plan.simulated else ""
     return Report(
         optimised_seconds=done.seconds, verdict=Proof(identical=exact, checked=checked, mismatches=wrong, how=how),
         changes=changes, declined=declined, void="a run executes one plan only",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -246,6 +247,19 @@ def copy_rate(nbytes: int = 16 << 20, rounds: int = 5) -> float:
             target[...] = source
             taken.append(time.perf_counter() - begun)
     return nbytes / median(taken)
+
+
+@contextmanager
+def prepared(directory: Path) -> Iterator[None]:
+    """A block that fills the directory of a profile; a new one is removed unless a model was exported into it."""
+    is_new = not directory.exists()
+    prepare(directory)
+    try:
+        yield
+    except BaseException:
+        if is_new and not (directory / "stages.json").exists():
+            shutil.rmtree(directory, ignore_errors=True)
+        raise
 
 
 def prepare(directory: Path) -> None:

@@ -11,6 +11,8 @@ from codedag.instrument.guard import Failed, attempt
 from codedag.stages.model import BadModel
 
 _CORE = ("", "ai.onnx")
+#: Operators that ONNX does not have but a runtime does; of other domains no PU can compute any.
+RUNTIME_DOMAINS = ("com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc", "org.openvinotoolkit")
 
 
 @dataclass
@@ -123,7 +125,7 @@ def all_nodes(graph: Any) -> Iterator[Any]:
 
 
 def _check_operators(path: Path, proto: Any) -> tuple[str, ...]:
-    """Raises BadModel for an operator that ONNX does not have; what is to be told of other domains."""
+    """Notes on operators of one runtime; raises BadModel for an operator that neither ONNX nor a runtime has."""
     import onnx
 
     versions = {"" if each.domain in _CORE else each.domain: each.version for each in proto.opset_import}
@@ -133,10 +135,9 @@ def _check_operators(path: Path, proto: Any) -> tuple[str, ...]:
         domain = "" if node.domain in _CORE else node.domain
         if (node.domain, node.op_type) in own:
             continue
-        if domain and domain not in ("ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"):
+        if domain in RUNTIME_DOMAINS and domain in versions:
             others.setdefault(domain, node.op_type)
-            if domain in versions:
-                continue
+            continue
         version = versions.get(domain, 0)
         if isinstance(attempt(onnx.defs.get_schema, node.op_type, version, domain), Failed):
             place = f"node `{node.name}`" if node.name else f"the node that makes `{', '.join(node.output)}`"

@@ -351,5 +351,5 @@ def check_eval(module: Any, what: str) -> None:
     behaves = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._NormBase, torch.nn.RNNBase)
     for name, each in module.named_modules():
         if each.training and (isinstance(each, behaves) or each is module):
-            where = f"its layer `{name}`" if name else "it"
-            raise BadModel(f"`{what}` is in training mode ({where})", hint="Call module.eval() before it is cut.")
+            named = f"the layer `{name}` of `{what}`" if name else f"`{what}`"
+            raise BadModel(f"{named} is in training mode", hint="Call module.eval() before it is cut.")
