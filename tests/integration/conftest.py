@@ -13,14 +13,6 @@ import pytest
 PROGRAMS = Path(__file__).resolve().parent.parent / "programs"
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 
-#: Says yes to every trial that found no difference, however long it has observed: the machine may be busy.
-ALWAYS_FASTER = """
-import codedag.autopilot.pilot as pilot
-import codedag.migrate.trial as trial
-trial.Trial.gain = lambda self: 2.0
-pilot.GRACE = 1e9
-"""
-
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -41,21 +33,13 @@ def plain(tmp_path: Path) -> Run:
 
 @pytest.fixture
 def codedag(tmp_path: Path, codedag_home: Path) -> Run:
-    """codedag("run", "x.py"): the command line with its own home, planning at once: no test depends on time."""
+    """codedag("run", "x.py"): the command line with its own home, planning at once: no decision depends on time."""
 
     def run(*args: object, **settings: object) -> subprocess.CompletedProcess[str]:
         environment = {"CODEDAG_HOME": str(codedag_home), "CODEDAG_SYNCHRONOUS": "1", **settings.pop("env", {})}  # type: ignore[dict-item]
         return _run([sys.executable, "-m", "codedag", *map(str, args)], tmp_path, {"env": environment, **settings})
 
     return run
-
-
-@pytest.fixture(scope="session")
-def faster(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment in which whatever gives the same is taken to be faster: then no test depends on a clock."""
-    folder = tmp_path_factory.mktemp("faster")
-    (folder / "sitecustomize.py").write_text(ALWAYS_FASTER)
-    return {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
 
 
 def _run(command: list[str], cwd: Path, settings: dict[str, object]) -> subprocess.CompletedProcess[str]:

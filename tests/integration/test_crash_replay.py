@@ -59,14 +59,14 @@ main()
 
 
 @pytest.mark.parametrize("die_at", [13, 41])
-def test_what_was_killed_goes_on_with_the_same_batches_and_draws(plain, codedag, tmp_path, faster, die_at):
+def test_what_was_killed_goes_on_with_the_same_batches_and_draws(plain, codedag, tmp_path, die_at):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     whole = plain(script, tmp_path / "plain.state", 0).stdout
     assert len(whole.splitlines()) == 80
-    first = codedag("run", "-o", tmp_path / "first", script, tmp_path / "state", die_at, env=faster)
+    first = codedag("run", "-o", tmp_path / "first", script, tmp_path / "state", die_at)
     assert first.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL)
-    second = codedag("run", "-o", tmp_path / "second", script, tmp_path / "state", 0, env=faster)
+    second = codedag("run", "-o", tmp_path / "second", script, tmp_path / "state", 0)
     assert second.returncode == 0, second.stderr
     assert first.stdout + second.stdout == whole  # no batch lost, none twice, and the generators the same at each
     assert load(tmp_path / "second").report.verdict.identical
@@ -92,10 +92,10 @@ main()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak has another unit elsewhere")
-def test_the_memory_is_bounded(plain, codedag, tmp_path, faster):
+def test_the_memory_is_bounded(plain, codedag, tmp_path):
     (tmp_path / "script.py").write_text(PEAK)
     expected = plain("script.py", "plain.peak").stdout
-    ran = codedag("run", "--budget-ram", "50M", "-o", tmp_path / "run", "script.py", "run.peak", env=faster)
+    ran = codedag("run", "--budget-ram", "50M", "-o", tmp_path / "run", "script.py", "run.peak")
     assert ran.stdout == expected
     before, after = (int((tmp_path / f"{name}.peak").read_text()) * 1024 for name in ("plain", "run"))
     batch = 8 * 500_000 * 8  # bytes; all items together have 1 GB

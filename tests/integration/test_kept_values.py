@@ -12,13 +12,13 @@ BANK = runpy.run_path(str(Path(__file__).resolve().parent.parent / "programs" / 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BANK["PROGRAMS"])
-def test_the_output_of_both_runs_is_that_of_the_plain_program(plain, codedag, tmp_path, faster, name):
+def test_the_output_of_both_runs_is_that_of_the_plain_program(plain, codedag, tmp_path, name):
     script = tmp_path / "script.py"
     script.write_text(BANK["HEAD"] + BANK["PROGRAMS"][name] + BANK["LOOP"])
     expected = _ran(plain, tmp_path, script)
     assert expected.returncode == 0, expected.stderr
     for number in ("first", "second"):
-        got = _ran(codedag, tmp_path, "run", script, env=faster)
+        got = _ran(codedag, tmp_path, "run", script)
         assert (got.returncode, got.stdout) == (0, expected.stdout), f"{number} run: {got.stderr}"
 
 

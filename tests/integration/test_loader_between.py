@@ -132,13 +132,13 @@ def pictures(tmp_path):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_the_program_does_between_batches(plain, codedag, tmp_path, pictures, faster, name):
+def test_what_the_program_does_between_batches(plain, codedag, tmp_path, pictures, name):
     script = tmp_path / "script.py"
     script.write_text(HEAD + PROGRAMS[name])
     expected = plain(script, pictures)
     for copy in pictures.glob("*.copy.jpg"):
         copy.unlink()
-    got = codedag("run", "-o", tmp_path / "run", script, pictures, env=faster)
+    got = codedag("run", "-o", tmp_path / "run", script, pictures)
     assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout), got.stderr
     assert got.stderr.startswith(expected.stderr)
     assert load(tmp_path / "run").report.verdict.identical

@@ -84,21 +84,21 @@ def make_pictures(folder):
 
 
 @pytest.mark.parametrize("name", SHORT)
-def test_a_loop_gives_what_it_gives(plain, codedag, tmp_path, faster, name):
-    same(plain, codedag, tmp_path, faster, name)
+def test_a_loop_gives_what_it_gives(plain, codedag, tmp_path, name):
+    same(plain, codedag, tmp_path, name)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", sorted(set(PROGRAMS) - set(SHORT)))
-def test_loops_of_many_kinds(plain, codedag, tmp_path, faster, name):
-    same(plain, codedag, tmp_path, faster, name)
+def test_loops_of_many_kinds(plain, codedag, tmp_path, name):
+    same(plain, codedag, tmp_path, name)
 
 
-def same(plain, codedag, tmp_path, faster, name):
+def same(plain, codedag, tmp_path, name):
     script, data = tmp_path / "script.py", tmp_path / "data"
     script.write_text(PROGRAMS[name])
     make_pictures(data)
     expected = plain(script, data)
-    got = codedag("run", "-o", tmp_path / "run", script, data, env=faster)
+    got = codedag("run", "-o", tmp_path / "run", script, data)
     assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout), got.stderr
     assert load(tmp_path / "run").report.verdict.identical

@@ -235,9 +235,9 @@ main()
 """
 
 
-def test_repeated_work_is_gone_in_a_run_and_the_results_are_equal(plain, codedag, tmp_path, faster):
+def test_repeated_work_is_gone_in_a_run_and_the_results_are_equal(plain, codedag, tmp_path):
     (tmp_path / "script.py").write_text(REPEATS)
-    ran = codedag("run", "-o", tmp_path / "run", "script.py", env=faster)
+    ran = codedag("run", "-o", tmp_path / "run", "script.py")
     assert ran.stdout == plain("script.py").stdout
     report = load(tmp_path / "run").report
     assert report.verdict.identical

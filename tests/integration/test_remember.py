@@ -111,13 +111,13 @@ def between(epoch):
         "files vanish", "values are kept",
     ],
 )  # fmt: skip
-def test_the_output_is_that_of_the_plain_program(plain, codedag, tmp_path, faster, body, remembers):
+def test_the_output_is_that_of_the_plain_program(plain, codedag, tmp_path, body, remembers):
     script = tmp_path / "script.py"
     script.write_text(HEAD + body + LOOP)
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     expected = plain(script, tmp_path / "a")
-    got = codedag("run", "-o", tmp_path / "run", script, tmp_path / "b", env=faster)
+    got = codedag("run", "-o", tmp_path / "run", script, tmp_path / "b")
     assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout)
     run = load(tmp_path / "run")
     assert run.report.verdict.identical
@@ -140,9 +140,9 @@ def between(epoch): pass
 )
 
 
-def test_what_is_kept_before_a_filter_of_warnings_is_added_goes_and_what_comes_after_stays(codedag, tmp_path, faster):
+def test_what_is_kept_before_a_filter_of_warnings_is_added_goes_and_what_comes_after_stays(codedag, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(HEAD.replace("range(40)", "range(120)") + FILTERED + LOOP.replace("range(4)", "range(2)"))
-    codedag("run", "-o", tmp_path / "run", script, tmp_path, env=faster)
+    codedag("run", "-o", tmp_path / "run", script, tmp_path)
     (change,) = [change for change in load(tmp_path / "run").report.changes if change.kind == "remember"]
     assert change.calls >= 30  # those of the second epoch that were kept under this filter

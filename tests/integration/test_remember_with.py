@@ -13,10 +13,6 @@ pytestmark = pytest.mark.long
 Image = pytest.importorskip("PIL.Image")
 np = pytest.importorskip("numpy")
 
-ALWAYS_FASTER = """
-import codedag.migrate.trial as trial
-trial.Trial.gain = lambda self: 2.0
-"""
 PROGRAM = """
 import glob, hashlib, os, sys
 from PIL import Image
@@ -66,7 +62,6 @@ main()
 @pytest.mark.parametrize("kind", ["picture", "file", "loaded", "rewritten", "odd", "gone"])
 def test_files_are_read_once_and_closed(plain, codedag, tmp_path, kind):
     (tmp_path / "read.py").write_text(PROGRAM)
-    (tmp_path / "sitecustomize.py").write_text(ALWAYS_FASTER)
     folder = tmp_path / "data"
     folder.mkdir()
 

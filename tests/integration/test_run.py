@@ -14,10 +14,10 @@ from codedag.ir import load
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 
 
-def test_numpy_program_is_changed_and_prints_the_same(plain, codedag, programs, tmp_path, faster):
+def test_numpy_program_is_changed_and_prints_the_same(plain, codedag, programs, tmp_path):
     script = programs / "numpy_loop.py"
     expected = plain(script, 200)
-    got = codedag("run", "-o", tmp_path / "run", script, 200, env=faster)
+    got = codedag("run", "-o", tmp_path / "run", script, 200)
     assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout)
     run = load(tmp_path / "run")
     assert [m.kind for m in run.plan.moves] == ["fuse"]
@@ -31,12 +31,12 @@ def test_numpy_program_is_changed_and_prints_the_same(plain, codedag, programs, 
     assert [line.startswith(start) for line, start in zip(lines, starts, strict=True)] == [True] * 6, got.stderr
 
 
-def test_a_saved_plan_is_replayed_from_the_start(plain, codedag, programs, tmp_path, faster):
+def test_a_saved_plan_is_replayed_from_the_start(plain, codedag, programs, tmp_path):
     script = programs / "numpy_loop.py"
-    codedag("run", "-o", tmp_path / "first", script, 200, env=faster)
+    codedag("run", "-o", tmp_path / "first", script, 200)
     expected = plain(script, 200)
     plan = tmp_path / "first" / "plan.json"
-    got = codedag("run", "--plan", plan, "-o", tmp_path / "second", script, 200, env=faster)
+    got = codedag("run", "--plan", plan, "-o", tmp_path / "second", script, 200)
     assert (got.returncode, got.stdout) == (0, expected.stdout)
     assert "changed: " in got.stderr
     again = load(tmp_path / "second")
@@ -45,15 +45,15 @@ def test_a_saved_plan_is_replayed_from_the_start(plain, codedag, programs, tmp_p
 
 
 @pytest.mark.parametrize("kind", ["widen", "overlap", "inside"])
-def test_moves_of_older_versions_are_declined_with_a_reason(plain, codedag, programs, tmp_path, faster, kind):
+def test_moves_of_older_versions_are_declined_with_a_reason(plain, codedag, programs, tmp_path, kind):
     script = programs / "numpy_loop.py"
-    codedag("run", "-o", tmp_path / "first", script, 200, env=faster)
+    codedag("run", "-o", tmp_path / "first", script, 200)
     plan = load(tmp_path / "first").plan
     (move,) = plan.moves
     older = msgspec.structs.replace(move, kind=kind, id=f"{kind}-1")
     path = tmp_path / "older.json"
     path.write_bytes(msgspec.json.encode(msgspec.structs.replace(plan, moves=[older, move])))
-    got = codedag("run", "--plan", path, "-o", tmp_path / "second", script, 200, env=faster)
+    got = codedag("run", "--plan", path, "-o", tmp_path / "second", script, 200)
     assert (got.returncode, got.stdout) == (0, plain(script, 200).stdout), got.stderr
     report = load(tmp_path / "second").report
     assert [change.kind for change in report.changes] == [move.kind]
@@ -62,10 +62,10 @@ def test_moves_of_older_versions_are_declined_with_a_reason(plain, codedag, prog
 
 
 @pytest.mark.long
-def test_a_plan_for_another_version_of_the_script_is_declined(plain, codedag, programs, tmp_path, faster):
+def test_a_plan_for_another_version_of_the_script_is_declined(plain, codedag, programs, tmp_path):
     script = tmp_path / "numpy_loop.py"
     script.write_text((programs / "numpy_loop.py").read_text())
-    codedag("run", "-o", tmp_path / "first", script, 200, env=faster)
+    codedag("run", "-o", tmp_path / "first", script, 200)
     script.write_text("# one line more\n" + script.read_text())
     expected = plain(script, 400)
     got = codedag("run", "--plan", tmp_path / "first" / "plan.json", script, 400)
@@ -153,10 +153,10 @@ print(digest.hexdigest())
 """
 
 
-def test_library_calls_are_substituted_through_the_registry(plain, codedag, tmp_path, faster):
+def test_library_calls_are_substituted_through_the_registry(plain, codedag, tmp_path):
     (tmp_path / "xray.py").write_text(NDIMAGE)
     expected = plain("xray.py")
-    got = codedag("run", "-o", "run", "xray.py", env=faster)
+    got = codedag("run", "-o", "run", "xray.py")
     assert (got.returncode, got.stdout) == (0, expected.stdout)
     moves = load(tmp_path / "run").plan.moves
     changed = {(m.variant, *m.chain) for m in moves if m.kind == "substitute"}
@@ -189,10 +189,10 @@ print(digest.hexdigest(), seen)
 """
 
 
-def test_what_makes_an_object_and_what_numpy_makes_of_an_image_is_substituted(plain, codedag, tmp_path, faster):
+def test_what_makes_an_object_and_what_numpy_makes_of_an_image_is_substituted(plain, codedag, tmp_path):
     (tmp_path / "photos.py").write_text(PILLOW)
     expected = plain("photos.py")
-    got = codedag("run", "-o", "run", "photos.py", env=faster)
+    got = codedag("run", "-o", "run", "photos.py")
     assert (got.returncode, got.stdout) == (0, expected.stdout)
     changed = {m.chain[0] for m in load(tmp_path / "run").plan.moves if m.kind == "substitute"}
     assert {"PIL.ImageEnhance.Contrast", "PIL.ImageEnhance._Enhance.enhance", "numpy.asarray"} <= changed, got.stderr
@@ -206,8 +206,8 @@ def test_a_library_that_the_program_does_not_use_is_not_loaded_for_it(plain, cod
     assert "cv2 is not used by this program" in got.stderr
 
 
-def test_a_plan_for_another_program_says_that_it_did_not_fit(codedag, programs, tmp_path, faster):
-    codedag("run", "-o", tmp_path / "first", programs / "numpy_loop.py", 200, env=faster)
+def test_a_plan_for_another_program_says_that_it_did_not_fit(codedag, programs, tmp_path):
+    codedag("run", "-o", tmp_path / "first", programs / "numpy_loop.py", 200)
     (tmp_path / "other.py").write_text("print('other')\n")
     got = codedag("run", "--plan", tmp_path / "first" / "plan.json", "other.py")
     assert (got.returncode, got.stdout) == (0, "other\n")

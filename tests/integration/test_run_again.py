@@ -33,20 +33,15 @@ print(digest.hexdigest())
 """
 
 
-@pytest.fixture(autouse=True)
-def no_clock(faster, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", faster["PYTHONPATH"])
-
-
 @pytest.fixture(scope="module")
-def first(tmp_path_factory, faster):
+def first(tmp_path_factory):
     """The home and the directory of a first run."""
     home, place = tmp_path_factory.mktemp("first-home"), tmp_path_factory.mktemp("first")
     shutil.copy(LOOP, place / "loop.py")
     subprocess.run(
         [sys.executable, "-m", "codedag", "run", "-o", "run", "loop.py", "120"],
         cwd=place,
-        env={**os.environ, **faster, "CODEDAG_HOME": str(home), "CODEDAG_SYNCHRONOUS": "1"},
+        env={**os.environ, "CODEDAG_HOME": str(home), "CODEDAG_SYNCHRONOUS": "1"},
         check=True,
         capture_output=True,
     )

@@ -52,10 +52,10 @@ LOOKS = SOURCE.replace(
 
 
 @pytest.mark.parametrize("source", [SOURCE, LOOKS], ids=["whole", "looks at parameters"])
-def test_batches_generators_and_kept_parameters_are_the_programs_own(plain, codedag, tmp_path, faster, source):
+def test_batches_generators_and_kept_parameters_are_the_programs_own(plain, codedag, tmp_path, source):
     script = tmp_path / "script.py"
     script.write_text(source)
     expected = plain(script)
-    got = codedag("run", "-o", tmp_path / "run", script, env=faster)
+    got = codedag("run", "-o", tmp_path / "run", script)
     assert (got.returncode, got.stdout) == (expected.returncode, expected.stdout), got.stderr
     assert load(tmp_path / "run").report.verdict.identical

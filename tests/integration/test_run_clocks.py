@@ -55,9 +55,9 @@ def test_nobody_but_the_program_asks_its_clocks(plain, codedag, tmp_path):
 
 
 @pytest.mark.long
-def test_what_asks_the_clock_is_asked_in_order(codedag, tmp_path, faster):
+def test_what_asks_the_clock_is_asked_in_order(codedag, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(STAMPED)
-    got = codedag("run", "-o", tmp_path / "run", script, env=faster)
+    got = codedag("run", "-o", tmp_path / "run", script)
     assert (got.returncode, got.stdout) == (0, "True\n"), got.stderr
     assert load(tmp_path / "run").report.verdict.identical

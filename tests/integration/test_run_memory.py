@@ -53,12 +53,12 @@ def _peak(tmp_path, settings: dict[str, str], *args: str) -> tuple[str, int]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peaks are counted in other units elsewhere")
-def test_what_is_kept_stays_within_the_budget(tmp_path, faster):
+def test_what_is_kept_stays_within_the_budget(tmp_path):
     (tmp_path / "s.py").write_text(PROGRAM)
     run = ["-m", "codedag", "-q", "run", "--fresh"]
     said, plain = _peak(tmp_path, {}, "s.py")
-    kept, much = _peak(tmp_path, faster, *run, "--budget-ram", "400M", "s.py")
-    few, little = _peak(tmp_path, faster, *run, "--budget-ram", "12M", "s.py")
+    kept, much = _peak(tmp_path, *run, "--budget-ram", "400M", "s.py")
+    few, little = _peak(tmp_path, *run, "--budget-ram", "12M", "s.py")
     assert said == kept == few
     assert much > plain + 80 * MEGA  # 40 pictures of 3 MB are worth being kept
     assert little < plain + 12 * MEGA + OURS
@@ -66,11 +66,11 @@ def test_what_is_kept_stays_within_the_budget(tmp_path, faster):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peaks are counted in other units elsewhere")
-def test_what_memory_has_no_room_for_is_kept_on_disk(tmp_path, faster):
+def test_what_memory_has_no_room_for_is_kept_on_disk(tmp_path):
     (tmp_path / "s.py").write_text(PROGRAM)
     run = ["-m", "codedag", "run", "--fresh", "--budget-ram", "12M", "--budget-disk", "60M", "s.py"]
     plain = subprocess.run([sys.executable, "s.py"], cwd=tmp_path, capture_output=True, text=True)
-    environment = {**os.environ, **faster, "CODEDAG_SYNCHRONOUS": "1"}
+    environment = {**os.environ, "CODEDAG_SYNCHRONOUS": "1"}
     done = subprocess.run([sys.executable, *run], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.stdout == plain.stdout, done.stderr
     kept = float(re.search(r"kept on disk: ([\d.]+) MB", done.stderr)[1])

@@ -49,11 +49,6 @@ print(f"{sum(float(work(data).sum()) for _ in range(80)):.6f}")
 """
 
 
-@pytest.fixture(autouse=True)
-def no_clock(faster, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", faster["PYTHONPATH"])
-
-
 @pytest.fixture
 def program(tmp_path, tmp_path_factory):
     """A program, a library that it calls, and an installed plug-in with a substitute that rounds differently."""

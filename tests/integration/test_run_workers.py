@@ -86,11 +86,6 @@ CASES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def no_clock(faster, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", faster["PYTHONPATH"])
-
-
 @pytest.fixture
 def both(plain, codedag, tmp_path):
     """both(args): the program plain and under `codedag run`, and the report."""

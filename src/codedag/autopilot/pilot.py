@@ -369,7 +369,8 @@ class Pilot:
         """Ends observing what is left if it has cost more than it may; what was seen until then is planned."""
         spent, passed = self.observing(), time.perf_counter() - self.started_at
         most = self.max_overhead * passed
-        if self.observe_only or spent <= (max(most, GRACE) if self.max_overhead == MAX_OVERHEAD else most):
+        allowed = max(most, GRACE) if self.max_overhead == MAX_OVERHEAD else most
+        if self.observe_only or self.synchronous or spent <= allowed:
             return
         open_ = [(path, owner) for path, file in list(self.program.files.items()) for owner in find.recorded(file)]
         for function in open_:
@@ -418,13 +419,17 @@ class Pilot:
         self.program.install(path, [owner], near=True)
         self.rest.enter()
 
+    def trial(self, what: str) -> Trial:
+        """A new trial; in a run that must be repeatable no time decides about it."""
+        return Trial(what, ignores_speed=self.synchronous)
+
     def apply_chain(
         self, file: InstrumentedFile, owner: str, links: tuple[ChainLink, ...], between: tuple[int, ...],
         variant: str = find.TABLE,
     ) -> None:  # fmt: skip
         """Puts one kernel in the place of a chain, on trial."""
         names = [link.name for link in links]
-        trial = Trial(" ".join(names))
+        trial = self.trial(" ".join(names))
         chain = Chain(
             links,
             [file.sites[i] for i in between if file.sites[i].mode != VARIANT],
@@ -445,7 +450,7 @@ class Pilot:
             where = f"{shown_path(file.path)}:{file.infos[call.site].line}"
             self.refused.append(Refused(substitution.name, where, verdict.reason, verdict.code))
             return
-        trial = Trial(substitution.source)
+        trial = self.trial(substitution.source)
         change = Substitute(file.sites[call.site], substitution, trial)
         names, variant = [substitution.source], substitution.into
         applied = Applied("substitute", file.path, owner, [call.site], names, trial, variant)
@@ -456,7 +461,7 @@ class Pilot:
         """Keeps what a function reads and always does to it."""
         from codedag.migrate.remember import Prefix  # with all that is known about effects: only where it is used
 
-        trial = Trial(" ".join(found.names))
+        trial = self.trial(" ".join(found.names))
         prefix = Prefix(found.links, trial, self.memory, Repeats(self.program).expected)
         sites = [link.site.info.index for link in found.links]
         applied = Applied("remember", file.path, owner, sites, list(found.names), trial, "kept in memory")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from codedag.autopilot import find
 from codedag.autopilot.applied import Applied
 from codedag.instrument.program import InstrumentedFile
-from codedag.migrate.trial import Trial
 from codedag.trace.recorder import Template
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class Recalled:
         """Keeps what a call gives, on trial."""
         from codedag.migrate.recall import Recall  # with all that is known about effects: only where it is used
 
-        trial = Trial(name)
+        trial = self.pilot.trial(name)
         recall = Recall(file.sites[site], trial, self.pilot.memory)
         applied = Applied("recall", file.path, owner, [site], [name], trial, "kept in memory")
         self.pilot.switch(file, applied, recall.variants())

@@ -21,7 +21,6 @@ from codedag.ir.verdict import Code, No, Verdict
 from codedag.migrate.caller import Caller
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.substitute import Substitute, unbound
-from codedag.migrate.trial import Trial
 from codedag.migrate.usable import may_run
 from codedag.trace.recorder import shown_path
 
@@ -91,7 +90,7 @@ class ByRow:
             code = verdict.code if isinstance(verdict, No) else Code.OTHER
             self.pilot.refused.append(Refused(substitution.name, where, verdict.reason, code))
             return
-        trial = Trial(substitution.source)
+        trial = self.pilot.trial(substitution.source)
         names, variant = [substitution.source], substitution.into
         self.pilot.begin(Applied("substitute", self.file.path, info.owner, [self.index], names, trial, variant))
         self._change = Substitute(self.file.sites[self.index], substitution, trial)

@@ -96,7 +96,7 @@ class Guarded:
         self._declines, self._spent = 0, 0.0  # calls that were declined since, and the seconds that this took
 
     def _trial(self, substitution: Substitution) -> Trial:
-        trial = Trial(substitution.name, every=self.mode.every, first=self.mode.first, patient=True)
+        trial = Trial(substitution.name, every=self.mode.every, first=self.mode.first, ignores_speed=True)
         trial.on_stop = self._stopped
         return trial
 

@@ -312,7 +312,7 @@ def _together(found: Iterable[tuple[Substitution, ...] | No]) -> list[Substituti
 
 def _joined_trial(patch: Patch) -> Trial:
     """One trial for all substitutes of a function."""
-    made, counts = Trial(patch.source, patient=True), patch.counts()
+    made, counts = Trial(patch.source, ignores_speed=True), patch.counts()
     made.calls, made.checked = counts.fast + counts.checked, counts.checked
     made.mismatches, made.unverified = counts.mismatches, counts.unverified
     made.active, made.reason, made.evidence = counts.active, counts.reason, counts.evidence

@@ -98,8 +98,10 @@ class Passage:
 
     def __init__(self, stops: Sequence[Stop], migrator: Migrator) -> None:
         self.stops, self.migrator, self.mode = list(stops), migrator, migrator.mode
-        patient = not migrator.demote or self.mode.always
-        self.trial = Trial("a chain on a device", every=self.mode.every, first=self.mode.first, patient=patient)
+        ignores_speed = not migrator.demote or self.mode.always
+        self.trial = Trial(
+            "a chain on a device", every=self.mode.every, first=self.mode.first, ignores_speed=ignores_speed
+        )
         self.classes: set[Equivalence] = set()  # of the substitutes that ran
         self.sources: dict[int, str] = {}  # the functions that were called at the stops
         self.counts: dict[str, Counter[str]] = {}  # no locks: a fork could copy one that is held

@@ -59,7 +59,7 @@ class Trial:
     what: str
     every: int = EVERY
     first: int = FIRST
-    patient: bool = False  # whether somebody else decides about its speed
+    ignores_speed: bool = False  # no time decides: somebody else judges the speed, or the run must be repeatable
     calls: int = 0
     checked: int = 0
     in_part: int = 0  # of these, compared on a part of the call only: their result was the change's own
@@ -104,11 +104,11 @@ class Trial:
         """Whether there is no gain yet and no decision: then every call is checked, and soon there is one."""
         excused = min(self.anew, EXCUSED)
         is_timed = bool(self.pairs) or excused > 0
-        return number - excused <= NOISY and not self.patient and is_timed and self.gain() < SLOWER
+        return number - excused <= NOISY and not self.ignores_speed and is_timed and self.gain() < SLOWER
 
     def _is_costly(self) -> bool:
         """Whether checking has taken so long that the few calls that were checked must be enough for now."""
-        return not self.patient and self.checked >= ENOUGH and self.spent > COSTLY
+        return not self.ignores_speed and self.checked >= ENOUGH and self.spent > COSTLY
 
     def decline(self, reason: str, lasting: bool = True) -> None:
         """Counts a call that ran as written, and why; a change that almost never gets its call is taken back."""
@@ -163,7 +163,7 @@ class Trial:
         self.pairs.append((original_seconds, variant_seconds))
         if len(self.pairs) > KEPT:
             del self.pairs[1 : KEPT // 2]
-        if not self.patient and self._is_slow():
+        if not self.ignores_speed and self._is_slow():
             self.stop(f"not faster here: {self.gain():.2f}x over {len(self.pairs)} interleaved calls")
 
     def _is_slow(self) -> bool:

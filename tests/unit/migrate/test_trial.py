@@ -58,7 +58,7 @@ def test_an_interrupted_call_does_not_count_for_a_hundred_others():
 
 
 def test_few_calls_of_different_lengths_have_wide_bounds():
-    trial = Trial("x", patient=True)
+    trial = Trial("x", ignores_speed=True)
     for original in (9.0, 2.0, 3.0, 4.0, 5.0, 6.0):
         trial.record(original, 1.0, Yes)
     middle, low, high = trial.saved(10)
