@@ -37,7 +37,10 @@ def codedag(tmp_path: Path, codedag_home: Path) -> Run:
 
     def run(*args: object, **settings: object) -> subprocess.CompletedProcess[str]:
         environment = {"CODEDAG_HOME": str(codedag_home), "CODEDAG_SYNCHRONOUS": "1", **settings.pop("env", {})}  # type: ignore[dict-item]
-        return _run([sys.executable, "-m", "codedag", *map(str, args)], tmp_path, {"env": environment, **settings})
+        told = ["-v"] if args[:1] == ("run",) else []  # everything, not the five lines
+        return _run(
+            [sys.executable, "-m", "codedag", *told, *map(str, args)], tmp_path, {"env": environment, **settings}
+        )
 
     return run
 

@@ -6,20 +6,26 @@ import itertools
 import json
 import os
 import random
+import threading
 from pathlib import Path
 
 import msgspec
 import pytest
 import report_runs
 from browser import CHROMIUM, Browser
+from msgspec.structs import replace
 from page_instances import Ambiguous, as_files, changed, instance, peaks, plan_of, times
+from synthetic_reports import GAINS, synthetic
 
 from codedag.ir import Edge, Event, Events, Graph, Lane, RunDirectory, save
 from codedag.plan.decide import make_plan
+from codedag.view.claim import verdict
 from codedag.view.fold import picture
 from codedag.view.html.page import write_page
 from codedag.view.html.pictures import FEW_BOXES
 from codedag.view.layout import lay_out
+from codedag.view.serve import Server
+from codedag.view.summary import net_seconds
 from codedag.view.svg import frames_of, weight_of
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium here (Debian package: chromium)")
@@ -732,3 +738,90 @@ def test_a_difference_is_said_loudly(browser, two_units):
         assert "2 differed" in shown
         assert "5 results had been used unchecked before the first difference was found" in shown
     _quiet(browser)
+
+
+@pytest.fixture
+def judged(two_units):
+    """A synthetic run that was judged by its blocks, as `kind` says."""
+
+    def made(kind: str, **info: object) -> Path:
+        report_runs.info(two_units, **info)
+        save(synthetic(kind), two_units / "report.json")
+        return two_units
+
+    return made
+
+
+@pytest.mark.parametrize("size", [(1400, 1000), (800, 1000)])
+@pytest.mark.parametrize("kind", GAINS)
+def test_the_summary_begins_with_gain_speed_and_what_is_slow(browser, judged, kind, size):
+    browser.resize(*size)
+    _open(browser, judged(kind))
+    shown = _show(browser, "summary")
+    headings = browser.run("[...document.querySelectorAll('main h2')].map((h) => h.innerText)")
+    assert headings[:4] == ["Gain", "Speed of the program over time", "What is slow", "Your hot lines"]
+    assert verdict(synthetic(kind)).sentence[1:] in shown
+    assert "22.0 s of CPU time in the whole process" in shown
+    assert "Normalize.apply albumentations" in shown.replace("\n", " ")
+    assert browser.run("document.documentElement.scrollWidth") <= size[0]
+    marks = browser.run("document.querySelectorAll('svg.chart text.number').length")
+    assert marks == len(synthetic(kind).speed.marks)
+    _keep_picture(browser, f"summary-{kind}-{size[0]}")
+    _quiet(browser)
+
+
+def test_blocks_without_changes_are_points_below_the_line(browser, judged):
+    _open(browser, judged("faster"))
+    _show(browser, "summary")
+    titles = browser.run("[...document.querySelectorAll('svg.chart circle title')].map((t) => t.textContent)")
+    blocks = synthetic("faster").speed.blocks
+    for words, kind in (("as written", False), ("with the changes", True)):
+        assert sum(words in title for title in titles) == sum(b.changed is kind and not b.void for b in blocks)
+
+
+def test_a_slower_run_says_so_before_anything_else(browser, judged):
+    _open(browser, judged("slower"))
+    assert _show(browser, "summary").split("\n")[:4] == [
+        "Gain", "4 % slower", "", "This run was slower by 4 %; next time train.py:33 stays as it is.",
+    ]  # fmt: skip
+
+
+def test_the_log_has_the_account_of_each_change_and_their_sum(browser, judged):
+    _open(browser, judged("faster"))
+    _show(browser, "log")
+    table = browser.run(
+        "[...document.querySelector('main table').querySelectorAll('tbody tr')]"
+        ".map((row) => [...row.cells].map((cell) => cell.innerText))"
+    )
+    changes = synthetic("faster").changes
+    assert [cells[0] for cells in table] == ["train.py:36", "train.py:33", "steps.py:9-14", "all changes"]
+    assert [cells[2] for cells in table] == ["6.40 s", "2.70 s", "-200 ms", "8.90 s"]
+    assert table[-1][4] == f"{sum(net_seconds(change) for change in changes):.2f} s"
+    assert [cells[5] for cells in table] == ["in use", "in use", "taken back", ""]
+
+
+def test_hot_lines_show_the_source_unless_it_is_newer_than_the_run(browser, judged, tmp_path):
+    source = tmp_path / "train.py"
+    source.write_text("\n".join(f"step({number})" for number in range(1, 90)))
+    os.utime(source, (1e9, 1e9))
+    _open(browser, judged("faster", cwd=str(tmp_path)))
+    assert "step(72)" in _show(browser, "summary")
+    os.utime(source, (4e9, 4e9))
+    _open(browser, judged("faster", cwd=str(tmp_path)))
+    shown = _show(browser, "summary")
+    assert "step(72)" not in shown
+    assert "has changed since the run" in shown
+
+
+def test_while_a_program_runs_the_gain_is_so_far(browser, judged):
+    folder = judged("faster", status="running")
+    with Server(folder, 0, lambda _: None) as server:
+        threading.Thread(target=server.serve, daemon=True).start()
+        browser.open(server.address)
+        assert "Gain so far" in browser.run("document.querySelector('main').innerText")
+        before = browser.run("document.querySelectorAll('svg.chart circle title').length")
+        fewer = synthetic("faster")
+        save(replace(fewer, speed=replace(fewer.speed, blocks=fewer.speed.blocks[:9])), folder / "report.json")
+        browser.wait("document.querySelectorAll('svg.chart circle title').length === 9")
+        assert before > 9
+        server.stop()

@@ -54,7 +54,7 @@ def cli(ctx: click.Context, verbose: int, quiet: bool) -> None:
     logger.addHandler(handler)
     logger.setLevel(level)
     logger.propagate = False
-    ctx.obj = {"quiet": quiet}
+    ctx.obj = {"quiet": quiet, "verbose": bool(verbose)}
 
 
 def main(args: list[str] | None = None) -> None:

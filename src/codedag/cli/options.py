@@ -15,6 +15,8 @@ from codedag.instrument.guard import Failed, after
 from codedag.instrument.launch import Target
 from codedag.ir.errors import CannotWrite
 
+COLUMNS, COLUMNS_MIN = 80, 40  # of an output that is no terminal; of the narrowest that lines are cut for
+
 P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,6 +76,21 @@ def say(context: click.Context, *lines: str) -> None:
         write(_words, "".join(f"codedag: {shown(line)}\n" for line in lines).encode(errors="backslashreplace"))
     except OSError:
         return
+
+
+def words_width() -> int:
+    """The columns that `say` has for a line: those of the terminal that we were started in, else of one with 80."""
+    try:
+        width = os.get_terminal_size(_words).columns if _words is not None else 0
+    except OSError:
+        width = 0
+    return max(width or COLUMNS, COLUMNS_MIN) - len("codedag: ")
+
+
+def has_block_characters() -> bool:
+    """Whether the user's locale has characters such as ▃; `say` itself always writes UTF-8."""
+    name = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or "C.UTF-8"
+    return "utf" in name.lower()
 
 
 def tell(*lines: str) -> None:

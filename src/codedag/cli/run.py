@@ -14,12 +14,14 @@ from codedag.cli import BEGUN, ranks
 from codedag.cli.options import (
     PROGRAM_SETTINGS,
     conclude,
+    has_block_characters,
     is_disabled,
     out_of_the_way,
     output_option,
     program_arguments,
     say,
     target_of,
+    words_width,
 )
 from codedag.instrument import launch
 from codedag.instrument import sites as site_module
@@ -27,8 +29,9 @@ from codedag.instrument.python import uncollected
 
 if TYPE_CHECKING:
     from codedag.autopilot.options import Options
-    from codedag.ir import Plan
+    from codedag.ir import Plan, Report
     from codedag.migrate.wishes import Wishes
+    from codedag.trace.rundir import Keeper
 #: What starts other programs rather than doing the work.
 LAUNCHERS = (*ranks.TORCH, *ranks.ACCELERATE, "deepspeed")
 _INSIDE = "use torchrun --no-python ... codedag run SCRIPT"
@@ -58,8 +61,9 @@ def command(
 ) -> object:  # fmt: skip
     """Run a program: observe its first batches, prove faster variants, switch to them while it runs.
 
-    Its output, exit code and results stay its own.  Five lines on stderr say what was gained and how it was checked.
-    What was proven is kept: the next run of the same program begins with it.
+    Its output, exit code and results stay its own.  At most five lines on stderr say what was gained, how it was
+    checked and what is slow; `codedag -v run` says everything.  What was proven is kept: the next run of the same
+    program begins with it.
 
     The options can also be set in pyproject.toml, below [tool.codedag].
     """
@@ -114,7 +118,6 @@ def _plan(path: str) -> tuple[Plan, Wishes]:
 
 def _report(ctx: click.Context, finished: object) -> None:
     from codedag.autopilot.session import Finished
-    from codedag.view.summary import five_lines
 
     assert isinstance(finished, Finished)
     if finished.forked:
@@ -123,11 +126,23 @@ def _report(ctx: click.Context, finished: object) -> None:
         say(ctx, f"the report could not be made: {finished.failure}; the program itself was not affected")
         return
     place = f"not written ({finished.keeper.broken})" if finished.keeper.broken else str(finished.keeper.path)
-    outcome = finished.outcome
     if (rank := os.environ.get("RANK", "0")) != "0":  # every rank is a program of its own; one of them speaks for all
         say(ctx, f"rank {rank}: run directory: {place}")
         return
-    say(ctx, *five_lines(outcome.report, place), *finished.keeper.notes)
-    if not finished.keeper.broken:
-        page = f"open {quote(place + '/report.html')} in a browser, or " if finished.keeper.has_page else ""
-        say(ctx, f"next: {page}codedag view {quote(place)}")
+    say(ctx, *_lines(ctx, finished.outcome.report, finished.keeper, place))
+
+
+def _lines(ctx: click.Context, report: Report, keeper: Keeper, place: str) -> list[str]:
+    """What is said at the end of a run: five lines, or with -v everything."""
+    from codedag.view.summary import Screen, every_line, five_lines
+
+    screen = Screen(words_width(), not has_block_characters(), keeper.notes)
+    file = quote(place + "/report.html")
+    if not (ctx.obj or {}).get("verbose"):
+        page = f"page: {file}" if keeper.has_page else f"next: codedag view {quote(place)}"
+        return five_lines(report, f"run directory: {place}" if keeper.broken else page, screen)
+    page = f"open {file} in a browser, or " if keeper.has_page else ""
+    return [
+        *every_line(report, place, screen),
+        *([] if keeper.broken else [f"next: {page}codedag view {quote(place)}"]),
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import sys
 import threading
 from dataclasses import astuple, replace
@@ -112,10 +113,15 @@ def _check_place(file: str) -> None:
 
 def _show(found: RunDirectory, most: int) -> None:
     """The whole run as text."""
-    from codedag.view import text
+    from codedag.view import heat, text
 
     info = found.run
     tell(f"{shlex.join(info.argv)}  ({info.command}, {info.started}, {_status(info.status)})")
+    report = found.report if found.has("report") else None
+    width = shutil.get_terminal_size().columns
+    if report is not None:
+        tell("", *text.report(report, width))
+        tell(*(["", *slow] if report.heat is not None and (slow := heat.lines(report.heat, width)) else []), "")
     graph = _graph(found)
     if graph is not None:
         _show_operations(graph, most, text.floor(info))
@@ -123,8 +129,6 @@ def _show(found: RunDirectory, most: int) -> None:
     else:
         tell(f"no graph: {_why_no_graph(info)}")
     tell(*(f"note: {note}" for note in info.notes))
-    if found.has("report"):
-        tell("", *text.report(found.report))
     if found.has("plan") and (planned := text.moves(found.plan) or text.elsewhere(found.plan)):
         tell("", *planned)
     page = found.path / "report.html"

@@ -6,7 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from heapq import nsmallest
 
-from codedag.ir import Events, Graph, Move, Op, Placement, Plan, Report
+from codedag.ir import Change, Events, Graph, Move, Op, Placement, Plan, Report, Speed
+from codedag.view.claim import verdict
+from codedag.view.speed import rate_text, rates, sparkline
 from codedag.view.units import function_path
 
 WIDTH = 34
@@ -219,39 +221,43 @@ def _lines_of(move: Move) -> str:
     return f"{move.file}:{move.line}" + (f"-{move.end_line}" if move.end_line > move.line else "")
 
 
-def _interval(middle: float, low: float | None, high: float | None) -> str:
-    """A gain with its bounds, if there are any."""
-    return f"{middle:.2f}x" + ("" if low is None or high is None else f" [{low:.2f} .. {high:.2f}]")
-
-
-def _gains(found: Report) -> list[str]:
-    if found.void:
-        return [f"the gain cannot be told: {found.void}"]
-    words = []
-    if found.gain is not None:
-        whole = "" if found.optimised_seconds is None else f" over {found.optimised_seconds:.1f} s"
-        words.append(f"{_interval(found.gain, found.gain_low, found.gain_high)}{whole}")
-    if found.steady_gain is not None:
-        words.append(f"{_interval(found.steady_gain, found.steady_low, found.steady_high)} in the steady state")
-    return [f"estimated gain {', '.join(words)}"] if words else []
-
-
-def report(found: Report) -> list[str]:
-    """The whole report, a line per fact."""
-    lines = _gains(found)
+def report(found: Report, width: int = 80) -> list[str]:
+    """The whole report, a line per fact, the verdict first."""
+    judged = verdict(found)
+    lines = [judged.sentence, *([f"  ({judged.detail})"] if judged.detail else [])]
+    if found.speed is not None and (spark := sparkline(found.speed, width - len("speed "))):
+        lines.append(f"speed {spark}")
+        lines.append(f"  {_rates(found.speed)}")
     word = "identical" if found.verdict.identical else "DIFFERENT" if found.verdict.mismatches else "within tolerance"
     lines.append(
         f"results {word}: {found.verdict.checked} checked, {found.verdict.mismatches} differed; {found.verdict.how}"
     )
-    lines += [f"changed  {c.where}  {c.what}  ({c.reason})" for c in found.changes]
+    lines += [f"changed  {c.where}  {c.what}  ({_account(c)})" for c in found.changes]
     lines += [f"declined {d.where}  {d.what}: {d.reason}" for d in found.declined]
     return lines
+
+
+def _rates(speed: Speed) -> str:
+    """The median speed without and with the changes, and the changes that the marks in the line above stand for."""
+    found = rates(speed)
+    words = [("as written", found.plain), ("with the changes", found.changed)]
+    told = [f"{rate_text(period, speed.unit)} {which}" for which, period in words if period]
+    return ", ".join(told) + ("".join(f"; │ {mark.name}" for mark in speed.marks[:3]))
+
+
+def _account(change: Change) -> str:
+    if change.saved_seconds is None:
+        return change.reason
+    spent = change.spent_seconds or 0.0
+    net = change.saved_seconds - spent
+    account = f"saved {time_text(change.saved_seconds)}, spent {time_text(spent)}, sum {time_text(net)}"
+    return "; ".join(filter(None, (change.reason, account, change.state.replace("_", " "))))
 
 
 def time_text(seconds: float) -> str:
     """Seconds with a unit that reads well."""
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if seconds * scale >= 1 or unit == "us":
+        if abs(seconds) * scale >= 1 or unit == "us":
             return f"{seconds * scale:.1f} {unit}"
     return "0 s"
 

@@ -14,6 +14,7 @@ from codedag._version import __version__
 from codedag.ir import CodedagError, CostTable, Events, Graph, Plan, RunDirectory
 from codedag.ir.store import FILE_NAMES, MADE_BY, Kind
 from codedag.view.html.pictures import pictures
+from codedag.view.html.speed_facts import run_facts
 from codedag.view.labels import short_name
 from codedag.view.text import RECORDER_FACTOR, covered
 
@@ -52,6 +53,8 @@ def facts(run: RunDirectory, recovered: Graph | None = None) -> dict[str, Any]:
     if events is not None and graph is not None and found.read("run") is not None:
         workers = getattr(found.read("report"), "workers", 0)
         made["covered"] = covered(graph, events, found.read("run").command, workers)
+    if found.read("report") is not None:
+        made |= run_facts(found.read("report"), found.read("run"))
     made["files"] = found.told()
     return made
 

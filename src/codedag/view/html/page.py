@@ -17,6 +17,8 @@ from codedag.view.html.facts import facts
 SCRIPTS = (
     "base.js",
     "simulate.js",
+    "speed.js",
+    "heat.js",
     "summary.js",
     "layout.js",
     "columns.js",

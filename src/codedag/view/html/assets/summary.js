@@ -3,6 +3,38 @@
 // Whether the program was only looked at; a run without a report that was more than that may have changed anything.
 const onlyRecorded = () => Boolean(DATA.run && DATA.run.command !== "run" && !DATA.files.report.why);
 
+const TONES = { faster: "good", slower: "bad", same: "", unknown: "warn", unchanged: "" };
+
+// The verdict of a run with a claim: the figure, the claim in words and what it is of, and whether results are the same.
+function claimCard(report, width) {
+  const found = DATA.verdict, proof = report.verdict, running = DATA.run && DATA.run.status === "running", tone = TONES[found.tone];
+  const [same, kind] = !proof.checked ? ["nothing to compare", ""] : proof.identical ? ["results identical", "good"] : proof.mismatches ? [`${proof.mismatches} results differed`, "bad"] : ["results within tolerance", "warn"];
+  return card(width, running ? "Gain so far" : "Gain", el(`div.big${tone ? `.${tone}` : ""}`, null, found.figure.replace(/x$/, "×")), el("p", null, `${found.sentence[0].toUpperCase()}${found.sentence.slice(1)}.`),
+    found.detail ? el("p.soft.small", null, `${found.detail[0].toUpperCase()}${found.detail.slice(1)}.`) : null,
+    el("p", null, el(`span.chip${kind ? `.${kind}` : ""}`, null, same), proof.checked ? ` ${many(proof.checked, "call")} compared` : ""),
+    DATA.left ? el("p", null, `${DATA.left[0].toUpperCase()}${DATA.left.slice(1)}.`) : null);
+}
+
+function accountCard(report) {
+  if (!report.changes.length) return null;
+  return card("w12", "Changes", accountTable(report), el("p", null), el("a", { href: "#log" }, "all about them: the migration log"));
+}
+
+// Seconds that each change saved and spent, by its account; where it has none, by its calls before and after.
+function accountTable(report) {
+  const known = (values) => values.some((value) => value !== null) ? timeText(values.reduce((sum, value) => sum + (value || 0), 0)) : "–";
+  const saved = report.changes.map((one, at) => one.saved_seconds ?? DATA.saved[at]), spent = report.changes.map((one) => one.spent_seconds ?? null);
+  const rows = report.changes.map((one, at) => row([placeName(one.where), one.what, num(timeText(saved[at])), num(timeText(spent[at])), num(el("b", null, timeText(DATA.saved[at]))), stateChip(one)]));
+  return table([{ name: "where" }, { name: "what" }, { name: "saved", n: true, title: "seconds that its calls took less" }, { name: "spent", n: true, title: "keys, misses, guards, copies and checks, also where they did not help" }, { name: "sum", n: true }, { name: "state" }],
+    rows.length > 1 ? [...rows, row([el("b", null, "all changes"), "", num(known(saved)), num(known(spent)), num(el("b", null, known(DATA.saved))), ""])] : rows);
+}
+
+function stateChip(one) {
+  if (!one.state) return "–";
+  const tone = { in_use: ".good", taken_back: ".warn", declined: ".warn" }[one.state] || "";
+  return el(`span.chip${tone}`, { title: one.reason }, one.state.replace(/_/g, " "));
+}
+
 function verdictCard(report) {
   if (!report && !onlyRecorded()) return card("w4", "Gain", el("div.big", null, "not known"),
     body.dataset.live && DATA.run && DATA.run.status === "running" ? el("p", null, "The program still runs; this is told when it has ended.") : missing("report"));
@@ -104,13 +136,14 @@ function absentFiles() {
 
 PAGES.push({ id: "summary", title: "Summary", show(page) {
   const report = DATA.report, lines = timeBars(report), plan = DATA.plan;
-  page.append(...notices(), el("div.grid", null, verdictCard(report), equalityCard(report), machineCard(),
+  const speed = DATA.speed && speedCard(DATA.speed, report.claim ? "w8" : "w12"), claim = report && report.claim ? claimCard(report, speed ? "w4" : "w12") : null;
+  page.append(...notices(), el("div.grid", null, claim, speed, DATA.heat ? heatCards(DATA.heat) : null, claim ? accountCard(report) : verdictCard(report), claim ? null : equalityCard(report), claim ? null : machineCard(),
     lines.length ? card(plan ? "w6" : "w12", "Time of the program", bars(lines)) : null,
     plan && card(lines.length ? "w6" : "w12", "Time of the recorded operations", bars(planBars(plan)),
       el("p.soft.small", null, "Sums over the calls that were recorded. The plan's time is simulated from measured costs; the page “Plan” takes it apart.")),
     DATA.ops && OPS.length ? card("w12", "Why", el("p", null, whySentence())) : null,
     DATA.ops && OPS.length ? hottestCard() : card("w12", "Operations", DATA.ops ? el("p", null, "No operation on data was recorded. Either the program moves none, or all of it happens inside packages: codedag trace --drill PACKAGE looks into one.") : missing("graph")),
-    absentFiles()));
+    claim ? [equalityCard(report), machineCard()] : null, absentFiles()));
 } });
 
 function hottestCard() {

@@ -1,0 +1,47 @@
+// What is slow: the process's CPU time by code, its hot functions, and the user's hot lines, as a sampler saw them.
+
+const HEAT_COLOURS = { own: "var(--heat4)", other: "var(--plain)", codedag: "var(--mark)" };
+const FUNCTIONS_SHOWN = 12;
+
+function heatCards(heat) {
+  if (!heat.functions.length && !heat.lines.length) return [card("w12", "What is slow", el("p", null, `The sampler saw no function in ${timeText(heat.sampled)}: the program was too short or only waited.`))];
+  const both = heat.functions.length && heat.lines.length;
+  return [heat.functions.length ? functionsCard(heat, both ? "w7" : "w12") : null, heat.lines.length ? linesCard(heat, both ? "w5" : "w12") : null];
+}
+
+function functionsCard(heat, width) {
+  const shown = heat.functions.slice(0, FUNCTIONS_SHOWN), rest = heat.functions.slice(FUNCTIONS_SHOWN);
+  return card(width, "What is slow", el("p", null, `${timeText(heat.whole)} of CPU time in the whole process`, heat.waiting ? `; the main thread waited ${timeText(heat.waiting)} of ${timeText(heat.sampled)}` : "", "."),
+    partsBar(heat), functionBars(heat, shown),
+    rest.length ? el("details", null, el("summary.soft", null, many(rest.length, "more function")), functionBars(heat, rest)) : null,
+    el("p.soft.small", null, "Bars: share of the process's CPU time; red: in the function itself, pale: in what it calls, so shares add up to more than 100 %. From samples",
+      heat.biased ? "; some code could not be sampled as often as other code, so that its share may be too low." : "."));
+}
+
+function partsBar(heat) {
+  const packages = heat.parts.filter((part) => part.kind === "package");
+  const colour = (part) => HEAT_COLOURS[part.kind] || `var(--v${packages.indexOf(part) % 8 + 1})`;
+  return [el("div.parts", { role: "img", "aria-label": heat.parts.map((part) => `${part.name} ${shareText(part.seconds / heat.whole)}`).join(", ") },
+    heat.parts.map((part) => el("i", { style: `width:${100 * part.seconds / heat.whole}%;background:${colour(part)}`, title: `${part.name}: ${timeText(part.seconds)}` }))),
+    el("div.legend", null, heat.parts.map((part) => el("span", null, el("i", { style: `background:${colour(part)}` }), `${part.name} ${shareText(part.seconds / heat.whole)}`)))];
+}
+
+function functionBars(heat, functions) {
+  return el("div.bars.hot", { role: "list" }, functions.map((one) => {
+    const at = one.line ? `${fileName(one.file)}:${one.line}` : fileName(one.file), part = (seconds) => `${100 * Math.min(seconds / (heat.whole || 1), 1)}%`;
+    return [el("span.label", { title: `${one.name}\n${one.file}:${one.line}` }, el("code", null, one.name), " ", el("span.soft.small", null, one.package ? `${one.package} · ${at}` : at)),
+      el("span.bar", { role: "listitem", "aria-label": `${one.name}: ${shareText(one.share)} of CPU time, ${timeText(one.self_seconds)} of it itself` },
+        el("i", { style: `width:${part(one.total_seconds)};background:var(--heat2)` }), el("i", { style: `width:${part(one.self_seconds)};background:var(--heat4)` })),
+      el("span.value", { title: `${timeText(one.self_seconds)} in itself` }, `${timeText(one.total_seconds)} · ${shareText(one.share)}`)];
+  }));
+}
+
+function linesCard(heat, width) {
+  const files = [...new Set(heat.lines.map((line) => line.file))], most = Math.max(...heat.lines.map((line) => line.share), 1e-12);
+  return card(width, "Your hot lines", files.map((file) => [el("h3", { title: file }, fileName(file)),
+    el("div.lines", { role: "list" }, heat.lines.filter((line) => line.file === file).map((line) => el("div", { role: "listitem", title: `${file}:${line.line}\n${line.text}` },
+      el("span.soft", null, String(line.line)), el("span.bar", null, el("i", { style: `width:${100 * line.share / most}%;background:var(--heat3)` })),
+      el("b", null, shareText(line.share)), el("code", null, line.text.trim() || "–")))),
+    heat.newer.includes(file) ? el("p.soft.small", null, "This file has changed since the run, so its text is not shown.") : null]),
+    el("p.soft.small", null, `Share of the process's CPU time (${timeText(heat.whole)}), with all that the line calls.`));
+}

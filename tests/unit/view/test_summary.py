@@ -1,0 +1,125 @@
+"""The five lines at the end of a run: the verdict first, at most five, each within the terminal."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from synthetic_reports import GAINS, synthetic
+
+from codedag.ir import Change, Declined, Proof, Report
+from codedag.view.summary import Screen, every_line, five_lines, net_seconds, short
+
+PROOF = Proof(identical=True, checked=16, mismatches=0, how="both ran")
+CHANGE = Change(
+    what="a > b > c > d > e -> one kernel", where="t.py:1-2", reason="3.0x", seconds=1.0, baseline_seconds=3.0
+)
+DECLINED = Declined(what="w", where="t.py:3", reason="why")
+
+
+def _report(**fields):
+    facts = {"verdict": PROOF, "gain": 1.5, "gain_low": 1.4, "gain_high": 1.6, "optimised_seconds": 9.0} | fields
+    return Report(**{"changes": [CHANGE], **facts})
+
+
+@pytest.mark.parametrize("kind", GAINS)
+@pytest.mark.parametrize("width", [31, 71, 120])
+def test_at_most_five_lines_that_fit(kind, width):
+    notes = [f"note {at} of this run" for at in range(9)]
+    lines = five_lines(synthetic(kind), "page: /run/report.html", Screen(width, notes=notes))
+    assert len(lines) <= 5
+    assert lines[-1] == "page: /run/report.html"
+    assert [line for line in lines[:-1] if len(line) > width and not line.startswith("9 notes")] == []
+    assert all(line.isprintable() for line in lines)  # no colour codes
+
+
+@pytest.mark.parametrize("kind", ["slower", "start_lost", "unchanged"])
+def test_a_slower_run_says_so_in_its_first_line_whole(kind):
+    first = five_lines(synthetic(kind), "/run")[0]
+    assert first.startswith("this run was slower by ")
+    assert not first.endswith("...")
+
+
+def test_a_run_with_turns_shows_its_speed():
+    lines = five_lines(synthetic("faster"), "/run")
+    assert lines[0] == "1.80x [1.71 .. 1.89] faster, from 14 pairs of blocks"
+    assert lines[1].startswith("speed ")
+    assert "│" in lines[1]
+    assert lines[1].endswith(" batches/s")
+    assert lines[2].startswith("results identical (59 calls compared); 3 changes saved ")
+    assert lines[3] == "biggest thing left: 23% of CPU time in Normalize.apply (albumentations)"
+    assert five_lines(synthetic("faster"), "/run", Screen(71, ascii_only=True))[1].isascii()
+
+
+def test_a_run_without_turns_names_its_changes():
+    steady = {"steady_gain": 2.0, "steady_low": 1.9, "steady_high": 2.1}
+    lines = five_lines(_report(declined=[DECLINED], **steady), "page: /run", Screen(100))
+    assert lines == [
+        "estimated gain 1.50x [1.40 .. 1.60] over 9.0 s, 2.00x [1.90 .. 2.10] in the steady state",
+        "results identical (16 calls compared)",
+        "changed t.py:1-2 a > ... > e (5 operations) -> one kernel (2.0 s saved)",
+        "biggest thing left: w at t.py:3: why",
+        "page: /run",
+    ]
+
+
+def test_nothing_to_gain_is_one_line():
+    line, page = five_lines(_report(changes=[], verdict=replace(PROOF, checked=0)), "/run")
+    assert (line, page) == ("nothing was changed: no proven faster variant was seen", "/run")
+
+
+def test_notes_take_the_lines_that_are_left():
+    nothing = _report(changes=[], verdict=replace(PROOF, checked=0))
+    assert five_lines(nothing, "/run", Screen(notes=["a", "b"]))[1:] == ["a", "b", "/run"]
+    many = five_lines(nothing, "/run", Screen(notes=["a", "b", "c", "d"]))
+    assert many[1:] == ["a", "b", "4 notes: codedag -v run prints them, codedag view shows them", "/run"]
+
+
+def test_a_void_estimate_is_no_gain():
+    line = five_lines(_report(void="calls took from 1 to 9 s"), "/run")[0]
+    assert line == "the gain cannot be told: calls took from 1 to 9 s"
+
+
+def test_near_is_not_called_identical():
+    near = Proof(identical=False, checked=16, mismatches=0, how="ulp was allowed: ...")
+    assert five_lines(_report(verdict=near), "/run")[1] == "results within tolerance (16 calls compared)"
+    assert "results within tolerance: 16 of 16 checked calls (ulp was allowed: ...)" in every_line(
+        _report(verdict=near), "/run"
+    )
+    wrong = Proof(identical=False, checked=16, mismatches=1, how="", unverified=40)
+    assert five_lines(_report(verdict=wrong), "/run")[1] == (
+        "results: 1 of 16 compared calls DIFFERED; taken back, 40 used unchecked"
+    )
+    assert any("40 results had been used unchecked before" in line for line in every_line(_report(verdict=wrong), "/"))
+
+
+def test_of_many_changes_those_that_bring_most_are_named():
+    small = [
+        Change(what=f"c{n}", where=f"t.py:{n}", reason="1.1x", seconds=1.0, baseline_seconds=1.1) for n in range(9)
+    ]
+    report = _report(changes=[*small, CHANGE])
+    assert five_lines(report, "/run")[2] == "changed t.py:1-2 (2.0 s saved); 9 more"
+    line = five_lines(report, "/run", Screen(90))[2]
+    assert line.startswith("changed t.py:1-2 a > ... > e (5 operations)")
+    assert line.endswith("; 9 more")
+
+
+def test_the_long_form_has_everything():
+    report = synthetic("faster")
+    lines = every_line(report, "/run", Screen(notes=["a note"]))
+    assert lines[0].startswith("1.80x")
+    assert sum(line.startswith("changed: ") for line in lines) == len(report.changes)
+    assert any("saved 6.40 s, spent " in line for line in lines)
+    assert "declined: jitter at train.py:52: it draws random numbers" in lines
+    assert any("what is slow" in line for line in lines)
+    assert lines[-2:] == ["a note", "run directory: /run"]
+
+
+def test_the_account_comes_before_the_calls():
+    assert net_seconds(CHANGE) == pytest.approx(2.0)
+    assert net_seconds(replace(CHANGE, saved_seconds=1.5, spent_seconds=2.0)) == pytest.approx(-0.5)
+    assert net_seconds(Change(what="w", where="t.py:1")) is None
+
+
+def test_short_names():
+    assert short("a > b > c > d -> k") == "a > b > c > d -> k"
+    assert short("9 calls of a > b > c > d > e") == "9 calls of a > ... > e"
