@@ -4,7 +4,7 @@
  * would take longer than importing it plain.  The facts about a site are no object of the garbage collector's: it would
  * visit each of them again and again.
  * rewrite.bind does the same by making every code object anew, which takes longer than importing a package plain.
- * Only for code that nobody has seen yet, and only where the interpreter reads constants through the tuple each time:
+ * Only for code that nobody has seen yet or in which the constant is not reached, and only where the interpreter reads constants through the tuple each time:
  * from Python 3.14 on, instructions know what kind of object their constant is, so there bind makes the code anew.
  */
 #define PY_SSIZE_T_CLEAN
@@ -38,8 +38,9 @@ static PyObject *object_for(PyObject *text, const Objects *o) {
     else if (strncmp(what, "loop:", 5) == 0) found = at(o->switches, what + 5);
     else if (strncmp(what, "spread:", 7) == 0) {
         found = at(o->sites, what + 7);
-        return found ? PyObject_CallOneArg(o->spread, found) : NULL;
+        if (found && found != Py_None) return PyObject_CallOneArg(o->spread, found);
     } else PyErr_SetString(PyExc_ValueError, "an unknown placeholder");
+    if (found == Py_None) found = text; /* not made: it stays where it is, in a body that does not run */
     Py_XINCREF(found);
     return found;
 }
@@ -54,7 +55,8 @@ static int fill_code(PyObject *code, const Objects *o) {
         else if (is_placeholder(constant)) {
             PyObject *found = object_for(constant, o);
             failed = !found;
-            if (found) {
+            if (found == constant) Py_DECREF(found);
+            else if (found) {
                 /* The collector does not look into code, so it can never free these: it need not visit them either. */
                 if (PyObject_IS_GC(found) && found != (PyObject *)&PySlice_Type) PyObject_GC_UnTrack(found);
                 PyTuple_SET_ITEM(constants, i, found);

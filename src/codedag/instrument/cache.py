@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple
 
+from codedag.instrument.codes import CodeKey
 from codedag.instrument.python import uncollected
 from codedag.ir.sha256 import sha256 as digest
 
@@ -29,7 +30,10 @@ LARGEST_NBYTES = 512 * 2**20
 _MAGIC = b"codedag code 1\n\0"
 _HEADER = len(_MAGIC) + 4
 #: The modules that decide what rewritten code looks like: entries made by others of them are not used.
-_DECIDE = ("cache", "compiled", "numbering", "program", "python", "rewrite", "sites", "stable", "table")
+_DECIDE = (
+    "cache", "code_digest", "codes", "compiled", "instrumented_file", "numbering", "python", "rewrite", "sites",
+    "stable", "table",
+)  # fmt: skip
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -44,6 +48,9 @@ class Entry(msgspec.Struct, frozen=True):
     read_after: frozenset[str]  # names that it added to those
     modules_after: bool
     warns: bool  # whether compiling the source as it stands warns: then Python's import is asked each time
+    digests: dict[CodeKey, bytes | None]  # of the plain code of each function: None where two share a place
+    left: frozenset[str]  # functions (by qualified name) that another compiler reads: they have no sites
+    loop_lines: tuple[tuple[int, int, bool], ...]  # first and last line of each loop, and whether its body is doubled
 
 
 class Cache:
@@ -63,28 +70,28 @@ class Cache:
         except (OSError, ImportError, RuntimeError):
             return None
 
-    def _place(self, path: str, sha256: str) -> str:
-        name = digest(f"{rewriter_version()}\0{sha256}\0{path}".encode("utf-8", "surrogatepass")).hexdigest()
+    def _place(self, path: str, sha256: str, form: str) -> str:
+        name = digest(f"{rewriter_version()}\0{form}\0{sha256}\0{path}".encode("utf-8", "surrogatepass")).hexdigest()
         return f"{self.folder}/{name}"
 
-    def load(self, path: str, sha256: str) -> Entry | None:
-        """What was stored for this very source, or None."""
+    def load(self, path: str, sha256: str, form: str) -> Entry | None:
+        """What was stored for this very source in this form (all sites, or only those in loops), or None."""
         if self.folder is None:
             return None
         try:
-            body = _checked(_read(self._place(path, sha256)))
+            body = _checked(_read(self._place(path, sha256, form)))
             with uncollected():
                 return None if body is None else Entry(*marshal.loads(body))
         except (OSError, EOFError, ValueError, TypeError):
             return None
 
-    def store(self, path: str, sha256: str, entry: Entry) -> None:
+    def store(self, path: str, sha256: str, form: str, entry: Entry) -> None:
         """Keeps an entry; another process sees all of it or nothing."""
         if self.folder is None:
             return
         part = ""
         try:
-            place = self._place(path, sha256)
+            place = self._place(path, sha256, form)
             part = f"{place}.{os.getpid()}"
             body = marshal.dumps(astuple(entry))
             with open(part, "xb", opener=_privately) as file:

@@ -64,3 +64,10 @@ def place_of(code: types.CodeType) -> CodeKey:
         ]
         first = min(places, default=first)
     return code.co_qualname, code.co_firstlineno, first
+
+
+def is_same_function(code: types.CodeType, before: types.CodeType) -> bool:
+    """Whether two codes of one place are of one function: ours that stand for a line of the user's are of none."""
+    count = before.co_argcount + before.co_kwonlyargcount
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return code.co_freevars == before.co_freevars and names == before.co_varnames[:count]

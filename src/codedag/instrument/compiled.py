@@ -83,6 +83,19 @@ def definitions(tree: ast.Module) -> frozenset[str]:
     return frozenset(node.name for node in ast.walk(tree) if isinstance(node, Definition))
 
 
+def left_alone(tree: ast.AST, within: str = "", left: bool = False) -> frozenset[str]:
+    """The qualified names of the functions of a marked module that are left to another compiler."""
+    found: set[str] = set()
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, Definition):
+            name, here = f"{within}{node.name}", left or hasattr(node, "cd_left")
+            found |= {name} if here else set()
+            found |= left_alone(node, f"{name}.", here)
+        else:
+            found |= left_alone(node, within, left)
+    return frozenset(found)
+
+
 def is_compiled_elsewhere(node: Definition) -> bool:
     """Whether a decorator says that another compiler reads this definition."""
     return any(_called_name(decorator) in DECORATORS for decorator in node.decorator_list)

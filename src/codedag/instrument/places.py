@@ -6,6 +6,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 _OURS = str(Path(__file__).resolve().parent.parent) + os.sep
@@ -57,3 +58,15 @@ def is_installed(folder: str) -> bool:
     if sys.prefix != sys.base_prefix and folder.startswith(str(Path(sys.prefix).resolve()) + os.sep):
         return True
     return f"{os.sep}site-packages{os.sep}" in folder or f"{os.sep}dist-packages{os.sep}" in folder
+
+
+def is_standard_library(path: str) -> bool:
+    """Whether a file belongs to Python itself and not to a package that was installed."""
+    if f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path:
+        return False
+    return path.startswith(_standard_folders())
+
+
+@cache
+def _standard_folders() -> tuple[str, ...]:
+    return tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))

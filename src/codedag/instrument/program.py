@@ -8,145 +8,32 @@ import types
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import astuple, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codedag.instrument import sites as site_module
-from codedag.instrument.cache import Cache, Entry
-from codedag.instrument.codes import CodeKey, OwnCodes, codes_by_place, place_of
-from codedag.instrument.compiled import Compiled, definitions
+from codedag.instrument.cache import Cache
+from codedag.instrument.codes import CodeKey, OwnCodes, codes_by_place, is_same_function, place_of
+from codedag.instrument.compiled import Compiled
+from codedag.instrument.instrumented_file import DOUBLED, FULL, InstrumentedFile, owner_of
 from codedag.instrument.nearby import Functions, functions_by_file, functions_near, functions_of
 from codedag.instrument.places import Places
-from codedag.instrument.python import Plain, sources_of, uncollected, warns
-from codedag.instrument.rewrite import CannotRewrite, bind, parsed, rewrite
+from codedag.instrument.python import Plain, sources_of
+from codedag.instrument.rewrite import CannotRewrite
 from codedag.instrument.selection import FilterConfig
-from codedag.instrument.sites import PASS, RECORD, VARIANT, SiteInfo
-from codedag.instrument.table import Columns, SiteTable
+from codedag.instrument.sites import PASS, RECORD, VARIANT
 from codedag.ir.sha256 import sha256
+from codedag.ir.verdict import Code, No
 
 if TYPE_CHECKING:
-    from codedag.instrument.links import Link
+    from codedag.instrument.compiler_process import CompilerProcess
+    from codedag.instrument.opening import Opened, Opening, Wanted
 
+__all__ = ["InstrumentedFile", "Program", "Swap", "functions_of", "owner_of"]
+#: Source bytes of a script above which it is loaded plain unless its doubled code is in the cache: doubling takes
+#: about 2 us a byte, and nobody waits longer than 0.1 s for a program that may turn out to be short.
+DOUBLED_NBYTES_MAX = 50_000
 _TOO_DEEP = "its expressions are nested too deeply to rewrite"
 _NOT_SELECTED = "it was not selected"
-
-
-class InstrumentedFile:
-    """One source file: its plain code, its code with sites, and the objects that stand in the latter."""
-
-    def __init__(
-        self,
-        path: str,
-        source: bytes,
-        *,
-        main: bool,
-        compiled: Compiled | None = None,
-        cache: Cache | None = None,
-        plain: Plain | None = None,
-    ) -> None:
-        self.path, self.source, self.main = path, source, main
-        self.sha256 = sha256(source).hexdigest()
-        self._plain = plain or Plain(path, source)
-        entry = self._entry(compiled or Compiled(), cache, plain)
-        with uncollected():
-            self._take(entry)
-
-    def _take(self, entry: Entry) -> None:
-        # what other files add later must not change the numbers of sites
-        self._compiled = Compiled(set(entry.read_after), entry.modules_after)
-        self.table = SiteTable(self.path, Columns(*entry.columns))
-        self.sites: list[Any] = self.table.make_sites()
-        self.switches: list[Any] = [site_module.native.Switch() for _ in range(entry.loops)]
-        self.own = OwnCodes()
-        self.full = self._bound(entry.code)
-
-    def _entry(self, compiled: Compiled, cache: Cache | None, plain: Plain | None) -> Entry:
-        entry = cache.load(self.path, self.sha256) if cache else None
-        if plain is None:  # a script: Python compiles it every time, and the user's own SyntaxError comes from here
-            self.plain = compile(self.source, self.path, "exec", dont_inherit=True)
-        elif plain.ask and (entry is None or entry.warns):
-            self.plain = plain.now()
-        if entry is None or not _fits(entry, compiled):
-            entry = _rewritten(self.path, self.source, compiled)
-            if cache:
-                cache.store(self.path, self.sha256, entry)
-        compiled.learn(entry.read_after, entry.modules_after)
-        return entry
-
-    def _bound(self, code: types.CodeType) -> types.CodeType:
-        return self.own.add(bind(code, self.sites, self.switches))
-
-    @cached_property
-    def plain(self) -> types.CodeType:
-        """The code as Python itself compiles it."""
-        return self._plain.later()
-
-    @property
-    def infos(self) -> list[SiteInfo]:
-        """The facts about the sites, in the order of their numbers."""
-        return self.table.infos
-
-    def only(self, keep: Collection[int]) -> types.CodeType:
-        """The code with only these sites in it: what a planned function runs."""
-        tree = parsed(self.source, self.path)
-        return self._bound(rewrite(tree, self.path, keep=keep, compiled=self._compiled.copy()).code)
-
-    @cached_property
-    def links(self) -> list[Link]:
-        """The single-use links between sites that the source proves."""
-        from codedag.instrument.links import links  # what is only planned with is loaded by the first plan
-        from codedag.instrument.numbering import number
-
-        tree = parsed(self.source, self.path)
-        number(tree, self.path, self._compiled.copy())
-        return links(tree, main=self.main)
-
-    @cached_property
-    def opened(self) -> list[Link]:
-        """The links from what a `with` statement opens to the one thing that is done with it."""
-        from codedag.instrument.links import opened
-        from codedag.instrument.numbering import number
-
-        tree = parsed(self.source, self.path)
-        number(tree, self.path, self._compiled.copy())
-        return opened(tree, main=self.main)
-
-    @cached_property
-    def defined(self) -> frozenset[str]:
-        """The functions (by qualified name) that have code of their own, which can be replaced; the module has none."""
-        return frozenset(owner_of(place[0]) for place in codes_by_place(self.full))
-
-    def owners(self) -> set[str]:
-        """The functions (by qualified name; "" is the module) that have sites."""
-        return self.table.owners()
-
-    def sites_of(self, owner: str) -> list[Any]:
-        """The sites that stand directly in one function."""
-        return [self.sites[index] for index in self.table.indexes_of(owner)]
-
-    def sites_in(self, owner: str, loop: int) -> list[Any]:
-        """The sites that stand directly in one function, or only those in one of its loops (-1: all)."""
-        loops = self.table.loops_at
-        return [self.sites[i] for i in self.table.indexes_of(owner) if loop < 0 or loop in loops[i]]
-
-
-def _fits(entry: Entry, compiled: Compiled) -> bool:
-    """Whether what other files say about definitions of this one is what it was when the entry was made."""
-    return entry.read_before == compiled.names & entry.defined and entry.modules_before == compiled.modules
-
-
-def _rewritten(path: str, source: bytes, compiled: Compiled) -> Entry:
-    tree = parsed(source, path)
-    defined = definitions(tree)
-    before, modules = frozenset(compiled.names & defined), compiled.modules
-    own = Compiled(set(before), modules)
-    rewritten = rewrite(tree, path, compiled=own)
-    columns = tuple(SiteTable.of(path, rewritten.sites).columns)
-    return Entry(
-        rewritten.code, columns, rewritten.loops, defined, before, modules, frozenset(own.names), own.modules,
-        warns(path, source),
-    )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -177,7 +64,8 @@ class Program:
         self._left_over: dict[str, dict[CodeKey, types.CodeType | None]] = {}  # for functions that were not looked for
         self._before: dict[str, dict[CodeKey, types.CodeType | None]] = {}  # of modules that were loaded without us
         self._compiled = Compiled()
-        self._cache = Cache()
+        self.cache = Cache()
+        self._opening: Opening | None = None
         self._lock = threading.RLock()
 
     def terms(self) -> dict[str, Any]:
@@ -200,16 +88,24 @@ class Program:
             self.left_plain[path] = _NOT_SELECTED
         return chosen
 
-    def load(self, path: str, source: bytes, *, main: bool = False, plain: Plain | None = None) -> types.CodeType:
+    def load(
+        self, path: str, source: bytes, *, main: bool = False, plain: Plain | None = None, doubled_only: bool = False
+    ) -> types.CodeType:
         """The code to execute for a source file: with sites, or plain with the reason noted.
 
         `plain` knows what Python's import does with it; without it the source is compiled, as Python does a script.
+        With `doubled_only` loops can be switched while they run, but no site is made until `fill` or `open` asks.
         """
         why = _NOT_SELECTED if main and not self.selection.wants_module("__main__") else ""
+        if doubled_only and not why:
+            why = self._too_long_to_double(path, source)
         if not self.loads_with_sites or why:
             return self._left(path, source, plain, why)
         try:
-            file = InstrumentedFile(path, source, main=main, compiled=self._compiled, cache=self._cache, plain=plain)
+            file = InstrumentedFile(
+                path, source, main=main, compiled=self._compiled, cache=self.cache, plain=plain,
+                form=DOUBLED if doubled_only else FULL,
+            )  # fmt: skip
         except (RecursionError, CannotRewrite) as error:
             too_deep = isinstance(error, RecursionError)
             return self._left(path, source, plain, _TOO_DEEP if too_deep else str(error))
@@ -218,12 +114,19 @@ class Program:
                 file.own.take_in(self.files[path].own)
             self.files[path] = file
             self.names.add(path)
+            if doubled_only:
+                return file.full
             if self.prepare is not None:
                 return self._prepared(file, self.prepare(file))
             self._observe(file)
             if self.begin is not None:
                 self.begin(file)
         return file.full
+
+    def _too_long_to_double(self, path: str, source: bytes) -> str:
+        if len(source) <= DOUBLED_NBYTES_MAX or self.cache.load(path, sha256(source).hexdigest(), DOUBLED):
+            return ""
+        return "doubling its loops would take long, and no earlier run has done it"
 
     def fresh_lock(self) -> None:
         """After a fork: another thread may have held the lock."""
@@ -278,6 +181,48 @@ class Program:
                 site.mode = RECORD
         self._set_switches(file)
 
+    # -- opening: sites for single functions and loops of what is loaded
+
+    @property
+    def opening(self) -> Opening:
+        """The functions that were opened while the program runs."""
+        if self._opening is None:
+            from codedag.instrument.opening import Opening
+
+            self._opening = Opening(self)
+        return self._opening
+
+    def open(
+        self, wanted: Wanted, compiler: CompilerProcess | None = None, mode: int = RECORD
+    ) -> dict[tuple[str, str], Opened | No]:
+        """Gives functions (file, qualified names) of loaded modules code with sites; others of the files stay plain.
+
+        With a compiler process nothing is parsed here: the answer is No(NOT_READY) until it has answered; ask again.
+        """
+        with self._lock:
+            return self.opening.open(wanted, compiler, mode)
+
+    def fill(self, path: str, loop: int, mode: int = RECORD) -> list[int] | No:
+        """Makes the sites of one loop of a file that was loaded with doubled loops, which may be running, and switches
+        the loop to them; the numbers of the sites."""
+        with self._lock:
+            file = self.files.get(path)
+            if file is None or file.form != DOUBLED:
+                return No("the file was not loaded with doubled loops", Code.NO_SOURCE)
+            if not 0 <= loop < len(file.entry.loop_lines) or not file.entry.loop_lines[loop][2]:
+                return No("the body of this loop cannot be doubled", Code.NO_SITES)
+            numbers = file.fill(loop)
+            self.set_modes(file, numbers, mode)
+            return numbers or No("nothing in the loop can carry a site", Code.NO_SITES)
+
+    def set_modes(self, file: InstrumentedFile, numbers: Iterable[int], mode: int) -> None:
+        """Sets the mode of sites that have no variant, and the switches of the loops around them."""
+        with self._lock:
+            for index in numbers:
+                if file.sites[index].mode != VARIANT:
+                    file.sites[index].mode = mode
+            self._set_switches(file)
+
     def site(self, path: str, index: int) -> Any:
         """The site with this number in a file."""
         return self.files[path].sites[index]
@@ -329,7 +274,7 @@ class Program:
                 codes = _codes_of(file.own.add(file.plain) if mode == PASS else file.full, owners)
                 for place in codes:
                     self._left_over.get(path, {}).pop(place, None)
-                _swap(path, codes, live, file.own)
+                self._follow(file, _swap(path, codes, live, file.own))
 
     def plan(self, path: str, owner: str, variants: dict[int, Any]) -> None:
         """Gives sites of one function their variants (None takes a variant away)."""
@@ -358,11 +303,12 @@ class Program:
         """A loop runs its body with sites while one of them is recorded or has a variant that is in use."""
         retired = self._retired.get(file.path, ())
         busy: set[int] = set()
-        for index, loops in enumerate(file.table.loops_at):
-            if loops and file.sites[index].mode != PASS and index not in retired:
-                busy.update(loops)
+        loops_at = file.table.loops_at
+        for index, site in file.made_sites():
+            if loops_at[index] and site.mode != PASS and index not in retired:
+                busy.update(loops_at[index])
         for loop, switch in enumerate(file.switches):
-            switch.on = loop in busy
+            switch.on = loop in busy and (file.form == FULL or loop in file.filled)
 
     def install(self, path: str, owners: Collection[str] | None = None, *, near: bool = False) -> list[Swap]:
         """Gives settled functions their lean code: plain, or with only their planned sites.
@@ -374,9 +320,8 @@ class Program:
             return []  # what runs at the top of a module is never called again
         while True:
             chosen, keep = self._chosen(path, owners)
-            code = (
-                file.only(keep) if keep else file.own.add(file.plain)
-            )  # takes long in a large file: nobody may wait for it
+            # takes long in a large file, unless it was asked for ahead: nobody may wait for it
+            code = file.only(keep) if keep or file.is_lazy else file.own.add(file.plain)
             with self._lock:
                 if self._chosen(path, owners) == (chosen, keep):
                     codes, left = _codes_of(code, chosen), self._left_over.setdefault(path, {})
@@ -384,14 +329,22 @@ class Program:
                         left.pop(place, None)
                     if near:
                         left.update(codes)
-                    return _swap(path, codes, {path: functions_near(path)} if near else None, file.own)
+                    live = {path: functions_near(path)} if near else None
+                    return self._follow(file, _swap(path, codes, live, file.own))
 
     def reach(self) -> int:
         """Gives functions that only values hold the code that others of their file got; how many were found."""
         with self._lock:
             waiting, self._left_over = {path: codes for path, codes in self._left_over.items() if codes}, {}
             functions = functions_by_file() if waiting else {}
-            return sum(len(_swap(path, each, functions, self.files[path].own)) for path, each in waiting.items())
+            files = [(self.files[path], codes) for path, codes in waiting.items()]
+            return sum(len(self._follow(f, _swap(f.path, codes, functions, f.own))) for f, codes in files)
+
+    def _follow(self, file: InstrumentedFile, swaps: list[Swap]) -> list[Swap]:
+        if file.is_lazy:
+            for swap in swaps:
+                self.opening.follow(path=file.path, function=swap.function, before=swap.before)
+        return swaps
 
     def has_left_over(self) -> bool:
         """Whether functions that only values hold may have other code than the rest of their file."""
@@ -415,20 +368,15 @@ class Program:
             self._left_over.clear()
             functions = functions_by_file()
             for path, file in self.files.items():
-                for site in file.sites:
+                for _, site in file.made_sites():
                     site.mode, site.variant = PASS, None
                 for switch in file.switches:
                     switch.on = False
-                if functions.get(path):
+                if functions.get(path) and not file.is_lazy:
                     plain = codes_by_place(file.own.add(file.plain)) | self._before.get(path, {})
                     changed += len(_swap(path, plain, functions, file.own))
             self.loads_with_sites = False
-            return changed
-
-
-def owner_of(qualname: str) -> str:
-    """A qualified name as sites give it: without the marks of nested functions."""
-    return qualname.replace(".<locals>", "")
+            return changed + (self._opening.restore(functions) if self._opening is not None else 0)
 
 
 def _codes_of(code: types.CodeType, owners: Collection[str]) -> dict[CodeKey, types.CodeType | None]:
@@ -444,15 +392,8 @@ def _swap(
     for function in functions_of(path) if functions is None else functions.get(path, ()):
         before = function.__code__
         code = codes.get(place_of(before))
-        fits = code is not None and code is not before and _is_same_function(code, before)
+        fits = code is not None and code is not before and is_same_function(code, before)
         if code is not None and fits and (own is None or own.hold(before)):
             function.__code__ = code
             swapped.append(Swap(function, before))
     return swapped
-
-
-def _is_same_function(code: types.CodeType, before: types.CodeType) -> bool:
-    """Whether two codes of one place are of one function: ours that stand for a line of the user's are of none."""
-    count = before.co_argcount + before.co_kwonlyargcount
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return code.co_freevars == before.co_freevars and names == before.co_varnames[:count]

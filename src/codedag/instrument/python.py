@@ -6,6 +6,7 @@ import gc
 import importlib.machinery
 import importlib.util
 import marshal
+import os
 import types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -50,12 +51,25 @@ def _cached(path: str) -> types.CodeType | None:
         data = Path(importlib.util.cache_from_source(path)).read_bytes()
     except NotImplementedError:
         return None
-    numbers = (int(status.st_mtime), status.st_size)
-    wanted = b"".join((number & 0xFFFFFFFF).to_bytes(4, "little") for number in numbers)
-    if data[:_HEADER] != importlib.util.MAGIC_NUMBER + _BY_TIME + wanted:
+    if data[:_HEADER] != importlib.util.MAGIC_NUMBER + _BY_TIME + _time_and_size(status):
         return None
     code = marshal.loads(memoryview(data)[_HEADER:])
     return code if isinstance(code, types.CodeType) else None
+
+
+def was_edited(path: str) -> bool:
+    """Whether a source is newer than the code that Python's import keeps of it; unknown counts as no."""
+    try:
+        status = Path(path).stat()
+        header = Path(importlib.util.cache_from_source(path)).read_bytes()[:_HEADER]
+    except (OSError, NotImplementedError):
+        return False
+    return header[4:8] == _BY_TIME and header[8:] != _time_and_size(status)
+
+
+def _time_and_size(status: os.stat_result) -> bytes:
+    numbers = (int(status.st_mtime), status.st_size)
+    return b"".join((number & 0xFFFFFFFF).to_bytes(4, "little") for number in numbers)
 
 
 def warns(path: str, source: bytes) -> bool:

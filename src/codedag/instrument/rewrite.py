@@ -36,6 +36,7 @@ class Rewritten:
     code: types.CodeType
     sites: list[SiteInfo]
     loops: int
+    loop_lines: tuple[tuple[int, int, bool], ...]  # first and last line of each loop, and whether its body is doubled
 
 
 class _Rewriting(ast.NodeTransformer):
@@ -97,9 +98,7 @@ class _Rewriting(ast.NodeTransformer):
             node.body = [ast.copy_location(ast.If(switch, node.body, plain), switch)]
 
     def _doubles(self, node: Any) -> bool:
-        return self.keep is None and not any(
-            isinstance(n, ast.Global | ast.Nonlocal) for s in node.body for n in ast.walk(s)
-        )
+        return self.keep is None and _can_be_doubled(node)
 
     def _switch(self, node: Any, before: ast.AST) -> ast.expr:
         """The question which body to run, at the first line of what it stands before: a debugger stops there anyway."""
@@ -237,6 +236,55 @@ class _Rewriting(ast.NodeTransformer):
     visit_Yield = visit_Return  # noqa: N815
 
 
+class _Doubling(_Rewriting):
+    """Doubles the bodies of loops, those of nested loops in either body, and puts sites into one body only.
+
+    A frame that runs the plain body of an outer loop so can still come to the sites of an inner one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self._has_sites = False  # what is being visited is the body with sites of some loop
+
+    def _wants(self, node: ast.AST, attribute: str = "cd_site") -> bool:
+        return self._has_sites and super()._wants(node, attribute)
+
+    def _visited(self, body: list[ast.stmt], has_sites: bool) -> list[ast.stmt]:
+        before, self._has_sites = self._has_sites, has_sites
+        visited = [self.visit(statement) for statement in body]
+        self._has_sites = before
+        return visited
+
+    def _scope(self, node: Any) -> Any:
+        if not hasattr(node, "cd_left"):
+            node.body = self._visited(node.body, has_sites=False)  # functions get sites at their next call
+        return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _scope  # noqa: N815
+
+    def _two_bodies(self, node: Any) -> None:
+        if self._doubles(node):
+            plain = self._visited(copy.deepcopy(node.body), has_sites=False)
+            first = plain[0]
+            body = self._visited(node.body, has_sites=True)
+            switch = self._switch(node, first)
+            node.body = [ast.copy_location(ast.If(switch, body, plain), switch)]
+        else:
+            node.body = self._visited(node.body, self._has_sites)
+        node.orelse = self._visited(node.orelse, self._has_sites)
+
+    def visit_While(self, node: Any) -> ast.AST:
+        if self._doubles(node) and not isinstance(node.test, ast.Constant):
+            plain, before, self._has_sites = copy.deepcopy(node.test), self._has_sites, True
+            node.test = self.visit(node.test)
+            self._has_sites = before
+            node.test = ast.copy_location(ast.IfExp(self._switch(node, plain), node.test, plain), plain)
+        else:
+            node.test = self.visit(node.test)
+        self._two_bodies(node)
+        return node  # type: ignore[no-any-return]
+
+
 def _loading(node: ast.expr) -> ast.expr:
     if hasattr(node, "ctx"):
         node.ctx = ast.Load()
@@ -269,6 +317,18 @@ def _where_called(node: ast.Call) -> ast.expr:
     return at
 
 
+def _can_be_doubled(loop: Any) -> bool:
+    return not any(isinstance(n, ast.Global | ast.Nonlocal) for s in loop.body for n in ast.walk(s))
+
+
+def _loop_lines(tree: ast.Module, count: int) -> tuple[tuple[int, int, bool], ...]:
+    found = [(0, 0, False)] * count
+    for node in ast.walk(tree):
+        if hasattr(node, "cd_loop"):
+            found[node.cd_loop] = (node.lineno, node.end_lineno, _can_be_doubled(node))  # type: ignore[attr-defined]
+    return tuple(found)
+
+
 def parsed(source: bytes, file: str) -> ast.Module:
     """The syntax tree of a source; its warnings are shown where it is compiled."""
     with unheard():
@@ -276,27 +336,35 @@ def parsed(source: bytes, file: str) -> ast.Module:
 
 
 def rewrite(
-    tree: ast.Module, file: str, keep: Collection[int] | None = None, compiled: Compiled | None = None
+    tree: ast.Module,
+    file: str,
+    keep: Collection[int] | None = None,
+    compiled: Compiled | None = None,
+    doubled: bool = False,
 ) -> Rewritten:
-    """The module with its sites (all, or only those to keep) in place; the tree is used up."""
+    """The module with its sites (all, only those to keep, or only those in loops) in place; the tree is used up."""
     if any(isinstance(n, ast.Constant) and str(n.value).startswith("\0codedag:") for n in ast.walk(tree)):
         raise CannotRewrite("it contains a text that CodeDAG uses to mark places")
     sites, loops = number(tree, file, compiled)
-    tree = ast.fix_missing_locations(_Rewriting(keep).visit(tree))
+    lines = _loop_lines(tree, loops)
+    tree = ast.fix_missing_locations((_Doubling() if doubled else _Rewriting(keep)).visit(tree))
     with unheard():
         code = compile(tree, file, "exec", dont_inherit=True)
-    return Rewritten(code, sites, loops)
+    return Rewritten(code, sites, loops, lines)
 
 
 def bind(code: types.CodeType, sites: list[Any], switches: list[Any]) -> types.CodeType:
-    """The code with its placeholders replaced by sites and switches, nested code included; the code is used up."""
+    """The code with its placeholders replaced by sites and switches, nested code included; the code is used up.
+
+    The placeholder of a site that is None stays: it stands in the body of a loop whose switch is off.
+    """
     return (
         bound_anew(code, sites, switches) if _fill is None else _fill(code, sites, switches, site_module.native.Spread)
     )
 
 
 def bound_anew(code: types.CodeType, sites: list[Any], switches: list[Any]) -> types.CodeType:
-    """The same with every code object made anew, for where that is not possible in place."""
+    """The same with every code object made anew, where that is not possible in place or the code is used again."""
 
     def lookup(constant: Any) -> Any:
         if isinstance(constant, types.CodeType):

@@ -35,6 +35,20 @@ class Code(StrEnum):
     SAVED = "saved"  # its account has saved more than it spent
     RETRIED = "retried"  # it was taken back in noise and is tried once more
     RESTORED = "restored"  # the run ended and everything was put back
+    # the process that compiles beside the program
+    UNSTARTABLE = "unstartable"  # it cannot be started
+    DIED = "died"  # it ended before it answered
+    HUNG = "hung"  # it gave no answer in time
+    NOT_READY = "not-ready"  # it was asked; ask again
+    # sites for functions of a loaded module
+    PROTECTED = "protected"  # a module that CodeDAG, the interpreter or the arrays themselves run on
+    NO_SOURCE = "no-source"  # no loaded module has this source file
+    NO_FUNCTION = "no-function"  # the source defines no such function, or no live function runs its code
+    CODE_DIFFERS = "code-differs"  # the function does not run what its source compiles to
+    FILE_CHANGED = "file-changed"  # the source was edited after the module was loaded
+    OTHER_COMPILER = "other-compiler"  # numba, torch.compile or another compiler reads the code
+    NO_SITES = "no-sites"  # nothing in the function can carry a site
+    CANNOT_REWRITE = "cannot-rewrite"  # the source cannot be rewritten
 
 
 class No(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from codedag.instrument import cache as cache_module
-from codedag.instrument import program as program_module
+from codedag.instrument import instrumented_file as file_module
 from codedag.instrument import rewrite as rewrite_module
 from codedag.instrument import table as table_module
 from codedag.instrument.cache import Cache
@@ -67,7 +67,7 @@ def rewrites(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(file)
         return rewrite(tree, file, *args, **kw)
 
-    monkeypatch.setattr(program_module, "rewrite", spy)
+    monkeypatch.setattr(file_module, "rewrite", spy)
     return seen
 
 

@@ -1,0 +1,102 @@
+"""Requests that the compiler process answers: rewriting, lean code, links, digests and names read by other compilers.
+
+Answers are values that `marshal` knows.  Each source is read there, and must be the one that was asked about.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Collection, Iterable
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import astuple as fields_of
+
+from codedag.instrument.cache import Cache
+from codedag.instrument.code_digest import digests_by_place
+from codedag.instrument.codes import CodeKey
+from codedag.instrument.compiled import Compiled
+from codedag.instrument.guard import Declined, Failed, attempt
+from codedag.instrument.instrumented_file import FULL, fits, rewritten
+from codedag.instrument.rewrite import CannotRewrite, parsed
+from codedag.instrument.rewrite import rewrite as rewrite_tree
+from codedag.instrument.warned import unheard
+from codedag.ir.sha256 import sha256 as digest
+
+#: Sources without one of these words do not name a compiler that reads byte code.
+_NAMES_A_COMPILER = re.compile(
+    rb"numba|n?jit\b|torch\s*\.\s*compile|\.compile\(\s*\)|_dynamo|triton|taichi|pythran|jax\b"
+)
+_cache = Cache()
+
+
+def rewrite(path: str, sha256: str, names: Collection[str], modules: bool, form: str = FULL) -> tuple[Any, ...]:
+    """The fields of the cache entry of a rewritten file, which is put into the cache as well."""
+    source, compiled = _source(path, sha256), Compiled(set(names), modules)
+    sha256 = digest(source).hexdigest()
+    entry = _cache.load(path, sha256, form)
+    if entry is None or not fits(entry, compiled):
+        try:
+            entry = rewritten(path, source, compiled, form)
+        except (CannotRewrite, RecursionError) as error:
+            raise Declined(f"{path} cannot be rewritten: {error}") from error
+        _cache.store(path, sha256, form, entry)
+    return fields_of(entry)
+
+
+def lean(path: str, sha256: str, names: Collection[str], modules: bool, keep: Collection[int]) -> types.CodeType:
+    """The code of a file with only these sites in it, as placeholders."""
+    tree = parsed(_source(path, sha256), path)
+    return rewrite_tree(tree, path, keep=set(keep), compiled=Compiled(set(names), modules)).code
+
+
+def links(path: str, sha256: str, names: Collection[str], modules: bool, main: bool) -> tuple[Any, ...]:
+    """The single-use links of a file as (source, target, operand)."""
+    return links_in(_source(path, sha256), path, Compiled(set(names), modules), main, "links")
+
+
+def opened(path: str, sha256: str, names: Collection[str], modules: bool, main: bool) -> tuple[Any, ...]:
+    """The links from what `with` statements of a file open, as (source, target, operand)."""
+    return links_in(_source(path, sha256), path, Compiled(set(names), modules), main, "opened")
+
+
+def links_in(source: bytes, path: str, compiled: Compiled, main: bool, kind: str) -> tuple[Any, ...]:
+    """The links of one kind in a source."""
+    from codedag.instrument import links as found
+    from codedag.instrument.numbering import number
+
+    tree = parsed(source, path)
+    number(tree, path, compiled)
+    return tuple(astuple(link) for link in (found.opened if kind == "opened" else found.links)(tree, main=main))
+
+
+def digests(path: str, sha256: str) -> dict[CodeKey, bytes | None]:
+    """The digest of the plain code of each function of a file."""
+    with unheard():
+        return digests_by_place(compile(_source(path, sha256), path, "exec", dont_inherit=True))
+
+
+def compiled_names(paths: Iterable[str]) -> tuple[tuple[str, tuple[str, ...], bool], ...]:
+    """For each source that names another compiler: path, names this reads, whether it compiles torch modules."""
+    found = []
+    for path in paths:
+        compiled = attempt(_compiled_in, path)
+        if not isinstance(compiled, Failed) and (compiled.names or compiled.modules):
+            found.append((path, tuple(sorted(compiled.names)), compiled.modules))
+    return tuple(found)
+
+
+def _compiled_in(path: str) -> Compiled:
+    source, compiled = Path(path).read_bytes(), Compiled()
+    if _NAMES_A_COMPILER.search(source):
+        compiled.mark(parsed(source, path))
+    return compiled
+
+
+def _source(path: str, sha256: str) -> bytes:
+    source = Path(path).read_bytes()
+    if sha256 and digest(source).hexdigest() != sha256:
+        raise Declined(f"{path} has changed since it was asked about")
+    return source
