@@ -54,6 +54,13 @@ setup(
             optional=True,
         ),
         Extension(
+            "codedag.instrument._sampler",
+            ["src/codedag/instrument/_sampler.c"],
+            depends=sorted(map(str, Path("src/codedag/instrument").glob("sampler_*.h"))),
+            extra_compile_args=FLAGS,
+            optional=True,
+        ),
+        Extension(
             "codedag.trace._gather",
             [f"src/codedag/trace/{name}" for name in GATHERER],
             depends=["src/codedag/instrument/_recorder.h", *sorted(map(str, Path("src/codedag/trace").glob("*.h")))],
