@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.ready
 SEED := $(or $(SEED),$(shell date +%j%H%M))
 
-.PHONY: setup demo test test-full lint format bench bench-peers bench-stages bench-tune screenshots docs wheel schemas clean
+.PHONY: setup demo test test-full lint format bench bench-peers bench-stages bench-truth bench-tune screenshots docs wheel schemas clean
 
 setup: $(STAMP)
 
@@ -57,6 +57,11 @@ bench: setup
 	$(BIN)/python bench/profile.py
 	$(BIN)/python bench/planner.py
 	$(BIN)/python bench/report.py
+
+# Whole processes as written and under `codedag run`: wall, CPU, memory, results and claims, over an hour a round.
+# PUBLIC=DIR adds the public programs whose checkouts are there, PUBLIC_PYTHON is their interpreter.
+bench-truth: setup
+	$(BIN)/python bench/truth.py $(if $(PUBLIC),--public $(PUBLIC) --python $(or $(PUBLIC_PYTHON),$(BIN)/python))
 
 # The kernel tuner: kernels against numpy, products against the peak, searches on measured tables.
 bench-tune: setup

@@ -1,0 +1,1 @@
+"""The package that driven_elsewhere.py runs."""
