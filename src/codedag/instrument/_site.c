@@ -20,6 +20,9 @@
 enum { CALL, BINARY, UNARY, INPLACE, GETITEM, SETITEM, RETURN, ITERATE };
 enum { PASS, RECORD, VARIANT };
 
+/* Turns a set of variants on and off, all at once: many sites read one flag. */
+typedef struct { PyObject_HEAD char on; } Flag;
+
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall; /* chosen by kind and mode */
@@ -30,7 +33,10 @@ typedef struct {
     PyObject *info;         /* static facts about the place in the source; opaque here */
     PyObject *function;     /* the function of module `operator` that this site stands for, or None */
     PyObject *variant;      /* called instead, with the same arguments, in mode VARIANT */
+    Flag *flag;             /* the variant runs while it is on; NULL: always */
+    int follows;            /* not the first site of its change: where an operand is a placeholder, the variant runs all the same */
     PyObject *watch;        /* of a method of a library: told of every call after it has ended, or NULL */
+    int always;             /* told also while nothing is recorded */
     long long calls, nanoseconds; /* of recorded executions that moved no data (nanoseconds: of those that were timed) */
     int quiet;              /* timed executions in a row in which no data moved: after some, few are timed, or looked at */
     long long tell_at;      /* how many of them somebody is told of */
@@ -722,6 +728,30 @@ static PyObject *vary(Site *s, PyObject *const *args, Py_ssize_t n, PyObject *na
     return result;
 }
 
+/* A change that is turned off begins no further call.  One that is under way ends as it began: what its first site gave
+ * on is a placeholder, and the sites that follow see it among their operands. */
+static PyObject *placeholder_types = NULL; /* tuple */
+
+static int has_placeholder(PyObject *const *args, Py_ssize_t n) {
+    Py_ssize_t kinds = placeholder_types ? PyTuple_GET_SIZE(placeholder_types) : 0;
+    for (Py_ssize_t i = 0; i < n; i++)
+        for (Py_ssize_t k = 0; k < kinds; k++)
+            if ((PyObject *)Py_TYPE(args[i]) == PyTuple_GET_ITEM(placeholder_types, k)) return 1;
+    return 0;
+}
+
+static inline int varies(Site *s, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    if (s->mode != VARIANT || !s->variant || s->variant == Py_None) return 0;
+    if (!s->flag || s->flag->on) return 1;
+    return s->follows && has_placeholder(args, n + (names ? PyTuple_GET_SIZE(names) : 0));
+}
+
+static PyObject *placeholders(PyObject *m, PyObject *types) {
+    if (!PyTuple_Check(types)) return PyErr_Format(PyExc_TypeError, "a tuple of types is expected");
+    Py_INCREF(types); Py_XSETREF(placeholder_types, types);
+    Py_RETURN_NONE;
+}
+
 static const Py_ssize_t LEAST[] = {1, 2, 1, 2, 2, 3, 1, 1}; /* arguments, by kind */
 
 static PyObject *site_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names);
@@ -799,7 +829,7 @@ static PyObject *site_call(PyObject *self, PyObject *const *args, size_t nf, PyO
     if (s->kind >= INPLACE && s->kind <= SETITEM && is_held(s, args, n, &result)) return result;
     if (n < LEAST[s->kind]) return PyErr_Format(PyExc_TypeError, "this site takes at least %zd arguments", LEAST[s->kind]);
     size_t flag = nf & PY_VECTORCALL_ARGUMENTS_OFFSET;
-    if (s->mode == VARIANT && s->variant && s->variant != Py_None) return vary(s, args, n, names);
+    if (varies(s, args, n, names)) return vary(s, args, n, names);
     if (s->mode == RECORD) {
         Thread *t = thread();
         if (is_seen(t) && !(s->outermost && t->depth && !t->stack[t->depth - 1].user)) return record(t, s, args, n, flag, names);
@@ -1011,6 +1041,7 @@ static PyObject *site_make(PyObject *type, PyObject *const *args, size_t nf, PyO
  * takes it away again. */
 static void site_dealloc(Site *s) {
     Py_XDECREF(s->info); Py_XDECREF(s->function); Py_XDECREF(s->variant); Py_XDECREF(s->watch); Py_XDECREF(s->file);
+    Py_XDECREF(s->flag);
     Py_TYPE(s)->tp_free((PyObject *)s);
 }
 static PyMemberDef site_members[] = {
@@ -1021,6 +1052,8 @@ static PyMemberDef site_members[] = {
     {"calls", T_LONGLONG, offsetof(Site, calls), 0, "recorded executions that moved no data"},
     {"nanoseconds", T_LONGLONG, offsetof(Site, nanoseconds), 0, "their time"},
     {"watch", T_OBJECT, offsetof(Site, watch), 0, "told of calls of a library's method: watch(arguments, result, exception)"},
+    {"always", T_INT, offsetof(Site, always), 0, "whether the watch is told also while nothing is recorded"},
+    {"follows", T_INT, offsetof(Site, follows), 0, "whether a placeholder among the operands overrules a flag that is off"},
     {"regions", T_INT, offsetof(Site, regions), READONLY, "whether user code was called here"},
     {"outermost", T_INT, offsetof(Site, outermost), 0, "recorded only where no other library call is under way"},
     {"returns", T_INT, offsetof(Site, returns), 0, "its result is what the function returns"},
@@ -1037,7 +1070,39 @@ static int set_mode(Site *s, PyObject *value, void *unused) {
     choose_call(s);
     return 0;
 }
-static PyGetSetDef site_getset[] = {{"mode", (getter)get_mode, (setter)set_mode, "PASS, RECORD or VARIANT", NULL}, {NULL, NULL, NULL, NULL, NULL}};
+static PyTypeObject FlagType;
+static PyObject *get_flag(Site *s, void *unused) {
+    PyObject *flag = s->flag ? (PyObject *)s->flag : Py_None;
+    Py_INCREF(flag);
+    return flag;
+}
+static int set_flag(Site *s, PyObject *value, void *unused) {
+    if (value && value != Py_None && !Py_IS_TYPE(value, &FlagType)) {
+        PyErr_SetString(PyExc_TypeError, "a Flag or None is expected");
+        return -1;
+    }
+    if (value == Py_None) value = NULL;
+    Py_XINCREF(value);
+    Py_XSETREF(s->flag, (Flag *)value);
+    return 0;
+}
+static PyGetSetDef site_getset[] = {
+    {"mode", (getter)get_mode, (setter)set_mode, "PASS, RECORD or VARIANT", NULL},
+    {"flag", (getter)get_flag, (setter)set_flag, "while this flag is off, the variant does not run; None: it always does", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+static PyObject *flag_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
+    int on = 1;
+    static char *names[] = {"on", NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|p", names, &on)) return NULL;
+    Flag *f = (Flag *)type->tp_alloc(type, 0);
+    if (f) f->on = (char)on;
+    return (PyObject *)f;
+}
+static PyMemberDef flag_members[] = {{"on", T_BOOL, offsetof(Flag, on), 0, "whether the variants run"}, {NULL, 0, 0, 0, NULL}};
+static PyTypeObject FlagType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._site.Flag", .tp_basicsize = sizeof(Flag),
+    .tp_flags = Py_TPFLAGS_DEFAULT, .tp_new = flag_new, .tp_members = flag_members,
+    .tp_doc = "Turns the variants of many sites on and off at once."};
 static PyTypeObject SiteType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._site.Site", .tp_basicsize = sizeof(Site),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
@@ -1100,7 +1165,7 @@ static void tell_watch(Thread *t, PyObject *watch, PyObject *args, PyObject *res
 static PyObject *bound_call(Spread *self, PyObject *args, PyObject *kw) {
     PyObject *result = bound_result(self, args, kw), *watch = self->site->watch;
     Thread *t = thread();
-    if (!watch || watch == Py_None || !recording || t->busy) return result;
+    if (!watch || watch == Py_None || t->busy || !(recording || self->site->always)) return result;
     tell_watch(t, watch, args, result);
     return unless_interrupted(t, result);
 }
@@ -1125,21 +1190,121 @@ static PyTypeObject BoundSiteType = {
     .tp_traverse = (traverseproc)spread_traverse, .tp_clear = (inquiry)spread_clear,
     .tp_dealloc = (destructor)spread_dealloc};
 
+/* Turns of the program, as a counting switch sees them. */
+typedef struct { PyObject_HEAD long long turns, longest, last; } Counter;
+static PyMemberDef counter_members[] = {
+    {"turns", T_LONGLONG, offsetof(Counter, turns), 0, "turns so far"},
+    {"longest", T_LONGLONG, offsetof(Counter, longest), 0, "nanoseconds of the longest turn since it was set to 0"},
+    {"last", T_LONGLONG, offsetof(Counter, last), 0, "when the latest turn began; 0: the next one is not timed"},
+    {NULL, 0, 0, 0, NULL}};
+static PyTypeObject CounterType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._site.Counter", .tp_basicsize = sizeof(Counter),
+    .tp_flags = Py_TPFLAGS_DEFAULT, .tp_new = PyType_GenericNew, .tp_members = counter_members,
+    .tp_doc = "How many turns a loop has begun, and how long the longest of them took."};
+
 /* A loop reads `switch.on` at its head to choose between its two bodies. */
-typedef struct { PyObject_HEAD PyObject *on; } Switch; /* an object slot: the interpreter specialises reading it */
+typedef struct {
+    PyObject_HEAD
+    PyObject *on;           /* an object slot: the interpreter specialises reading it */
+    Counter *counter;       /* of a counting switch: what it counts into, */
+    PyObject *callback;     /* what it calls, */
+    long long every, left;  /* after how many turns, */
+    unsigned long owner;    /* and the thread whose turns count; 0: that of the first turn */
+} Switch;
+static PyTypeObject SwitchType, CountingSwitchType;
+
 static PyObject *switch_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     Switch *s = (Switch *)type->tp_alloc(type, 0);
     (void)args; (void)kw;
     if (s) { Py_INCREF(Py_False); s->on = Py_False; }
     return (PyObject *)s;
 }
-static void switch_dealloc(Switch *s) { Py_XDECREF(s->on); Py_TYPE(s)->tp_free((PyObject *)s); }
+static void switch_dealloc(Switch *s) {
+    Py_XDECREF(s->on); Py_XDECREF(s->counter); Py_XDECREF(s->callback);
+    Py_TYPE(s)->tp_free((PyObject *)s);
+}
+
+/* A switch that counts is of another class: reading any other one costs what it did. */
+static PyObject *uncount(Switch *s, PyObject *unused) {
+    Py_SET_TYPE(s, &SwitchType);
+    s->owner = 0;
+    Py_CLEAR(s->counter);
+    Py_CLEAR(s->callback);
+    Py_RETURN_NONE;
+}
+static PyObject *count_into(Switch *s, PyObject *args) {
+    PyObject *counter, *callback;
+    long long every;
+    if (!PyArg_ParseTuple(args, "O!LO", &CounterType, &counter, &every, &callback)) return NULL;
+    if (every < 1) return PyErr_Format(PyExc_ValueError, "a callback comes after at least one turn");
+    Py_INCREF(counter); Py_XSETREF(s->counter, (Counter *)counter);
+    Py_INCREF(callback); Py_XSETREF(s->callback, callback);
+    s->every = s->left = every;
+    s->owner = 0;
+    Py_SET_TYPE(s, &CountingSwitchType);
+    Py_RETURN_NONE;
+}
+
+/* Calls back; its answer is after how many turns it wants to be called again.  A failure of ours ends the counting. */
+static int call_back(Switch *s) {
+    Thread *t = thread();
+    PyObject *callback = s->callback, *type, *value, *trace;
+    if (t->busy || !callback) return 0;
+    s->left = s->every;
+    Py_INCREF(callback);
+    enter(t);
+    PyObject *answer = PyObject_CallNoArgs(callback);
+    long long every = answer && PyLong_Check(answer) ? PyLong_AsLongLong(answer) : 0;
+    leave(t);
+    Py_DECREF(callback);
+    if (every > 0) s->every = s->left = every;
+    if (answer && !PyErr_Occurred()) { Py_DECREF(answer); return 0; }
+    Py_XDECREF(answer);
+    PyErr_Fetch(&type, &value, &trace);
+    if (is_interrupt(type, value, trace)) { PyErr_Restore(type, value, trace); hide_our_frames(); return -1; }
+    Py_XDECREF(type); Py_XDECREF(value); Py_XDECREF(trace);
+    Py_XDECREF(uncount(s, NULL));
+    return 0;
+}
+
+static PyObject *counted_on(Switch *s, void *unused) {
+    Counter *c = s->counter;
+    unsigned long here = PyThread_get_thread_ident();
+    if (!s->owner) s->owner = here;
+    if (c && s->owner == here) {
+        long long time = now();
+        if (c->last && time - c->last > c->longest) c->longest = time - c->last;
+        c->last = time;
+        c->turns++;
+        if (--s->left <= 0 && call_back(s) < 0) return NULL;
+    }
+    Py_INCREF(s->on);
+    return s->on;
+}
+static int set_counted_on(Switch *s, PyObject *value, void *unused) {
+    if (!value) { PyErr_SetString(PyExc_AttributeError, "on"); return -1; }
+    Py_INCREF(value); Py_XSETREF(s->on, value);
+    return 0;
+}
+static PyMethodDef switch_methods[] = {
+    {"count_into", (PyCFunction)count_into, METH_VARARGS,
+     "count_into(counter, every, callback): counts turns of one thread; callback() after so many, then after what it returns."},
+    {"uncount", (PyCFunction)uncount, METH_NOARGS, "uncount(): counts no more."},
+    {NULL, NULL, 0, NULL}};
 static PyMemberDef switch_members[] = {{"on", T_OBJECT_EX, offsetof(Switch, on), 0, "whether the loop runs the body with sites"}, {NULL, 0, 0, 0, NULL}};
+static PyGetSetDef counting_getset[] = {
+    {"on", (getter)counted_on, (setter)set_counted_on, "whether the loop runs the body with sites; reading it is a turn", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
 static PyTypeObject SwitchType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._site.Switch", .tp_basicsize = sizeof(Switch),
     .tp_flags = Py_TPFLAGS_DEFAULT, .tp_new = switch_new, .tp_dealloc = (destructor)switch_dealloc,
-    .tp_members = switch_members,
+    .tp_members = switch_members, .tp_methods = switch_methods,
     .tp_doc = "Chooses the body of one loop: with sites (on) or plain."};
+static PyTypeObject CountingSwitchType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.instrument._site.CountingSwitch", .tp_basicsize = sizeof(Switch),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, .tp_dealloc = (destructor)switch_dealloc,
+    .tp_getset = counting_getset, .tp_methods = switch_methods,
+    .tp_doc = "A switch that counts the turns of its loop."};
 
 /* ---- the module ---------------------------------------------------------------------------------------------- */
 
@@ -1247,6 +1412,7 @@ static PyMethodDef methods[] = {
     {"keep_by", set_keeper, METH_VARARGS, "keep_by(f, nanoseconds): f() is called then, and again after what it returns."},
     {"idle_by", set_idler, METH_O, "idle_by(f): f(site, what was called there or None) is called where a site was executed many times without data."},
     {"measure_memory", measure_memory, METH_O, "measure_memory(yes): read tracemalloc around every call."},
+    {"placeholders", placeholders, METH_O, "placeholders(types): values of these types stand for others on their way through a change."},
     {"hide", hide, METH_O, "hide(folder or code): leave such frames of a variant out of tracebacks."},
     {"failure", get_failure, METH_NOARGS, "failure() -> why recording ended by itself, or None."},
     {NULL, NULL, 0, NULL}};
@@ -1261,7 +1427,8 @@ PyMODINIT_FUNC PyInit__site(void) {
     if (!m) return NULL;
     user_types = PyDict_New();
     if (!user_types || PyType_Ready(&SiteIteratorType) < 0 || PyType_Ready(&BoundSiteType) < 0 || PyType_Ready(&HeldType) < 0 ||
-        PyModule_AddType(m, &SiteType) < 0 || PyModule_AddType(m, &SpreadType) < 0 || PyModule_AddType(m, &SwitchType) < 0) {
+        PyModule_AddType(m, &SiteType) < 0 || PyModule_AddType(m, &SpreadType) < 0 || PyModule_AddType(m, &SwitchType) < 0 ||
+        PyModule_AddType(m, &CountingSwitchType) < 0 || PyModule_AddType(m, &CounterType) < 0 || PyModule_AddType(m, &FlagType) < 0) {
         Py_DECREF(m);
         return NULL;
     }

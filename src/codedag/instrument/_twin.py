@@ -14,10 +14,11 @@ from typing import Any
 
 from codedag.instrument._twin_bound import BoundSite, Spread
 from codedag.instrument._twin_held import held
+from codedag.instrument._twin_switch import Counter, CountingSwitch, Flag, Switch
 from codedag.instrument.signals import raised_by_handler
 from codedag.ir import clock as time
 
-__all__ = ["BoundSite", "Site", "Spread", "Switch"]
+__all__ = ["BoundSite", "Counter", "CountingSwitch", "Flag", "Site", "Spread", "Switch"]
 
 CALL, BINARY, UNARY, INPLACE, GETITEM, SETITEM, RETURN, ITERATE = range(8)
 PASS, RECORD, VARIANT = range(3)
@@ -84,6 +85,7 @@ class _State:
     keep_at = 1 << 63
     idler: Any = None
     measures_memory = False
+    placeholders: tuple[type, ...] = ()
 
 
 _thread = _Thread()
@@ -179,21 +181,12 @@ def _keep() -> None:
         _state.keep_at = _now() + wait
 
 
-class Switch:
-    """Chooses the body of one loop: with sites (on) or plain."""
-
-    __slots__ = ("on",)
-
-    def __init__(self) -> None:
-        self.on = False
-
-
 class Site:
     """A place in user code that can be passed through, recorded or replaced."""
 
     __slots__ = (
-        "calls", "function", "info", "kind", "mode", "nanoseconds", "outermost", "regions", "returns", "variant",
-        "watch",
+        "always", "calls", "flag", "follows", "function", "info", "kind", "mode", "nanoseconds", "outermost", "regions",
+        "returns", "variant", "watch",
     )  # fmt: skip
 
     def __init__(self, kind: int, info: Any, function: Any = None, returns: bool = False) -> None:
@@ -207,16 +200,30 @@ class Site:
         self.calls = self.nanoseconds = self.outermost = self.regions = 0
         self.returns = returns
         self.watch: Any = None
+        self.flag: Flag | None = None
+        self.follows = self.always = 0
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         """The result of the operation that stands here."""
         if INPLACE <= self.kind <= SETITEM and (found := held(self, args)):
             return found[0]
-        if self.mode == VARIANT and self.variant is not None:
+        if self.mode == VARIANT and self.variant is not None and _is_on(self, args, keywords):
             return self.variant(*args, **keywords)
         if self.mode == RECORD and _is_seen() and not (self.outermost and _thread.stack and not _thread.stack[-1].user):
             return _record(self, args, keywords)
         return _forward(self, args, keywords)
+
+
+def _is_on(site: Site, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Whether the variant runs: no flag is off, or the call began at another site while it was on."""
+    if site.flag is None or site.flag.on:
+        return True
+    return bool(site.follows) and any(type(value) in _state.placeholders for value in (*args, *keywords.values()))
+
+
+def placeholders(types: tuple[type, ...], /) -> None:
+    """Says which types stand for values on their way through a change."""
+    _state.placeholders = types
 
 
 def _is_seen() -> bool:
@@ -238,7 +245,7 @@ def method(site: Site, function: Any) -> Any:
             raised = type(error)
             raise
         finally:
-            if site.watch is not None and _state.recording and not _thread.busy:
+            if site.watch is not None and (_state.recording or site.always) and not _thread.busy:
                 _ask(site.watch, args, result, raised)
         return result
 

@@ -82,7 +82,8 @@ def _spread_again(info: SiteInfo) -> Any:
 
 def _can_be_sent(implementation: Any) -> None:
     copyreg.pickle(implementation.Site, lambda site: (_revived, (site.info,)))
-    copyreg.pickle(implementation.Switch, lambda switch: (_revived, (None,)))
+    for kind in (implementation.Switch, implementation.CountingSwitch):
+        copyreg.pickle(kind, lambda switch: (_revived, (None,)))
     copyreg.pickle(implementation.Spread, lambda spread: (_spread_again, (spread.site.info,)))
 
 
