@@ -59,9 +59,9 @@ def _claim(kind: str) -> Claim:
 
 
 CHANGES = (
-    ("cv2.resize -> torch", "train.py:36", 6.4, "in_use"),
-    ("imread kept in memory", "train.py:33", 2.7, "in_use"),
-    ("astype > truediv > sub > truediv > transpose -> one kernel", "data/steps.py:9-14", -0.2, "taken_back"),
+    ("cv2.resize -> torch", "train.py:36", 6.4, "in-use"),
+    ("imread kept in memory", "train.py:33", 2.7, "in-use"),
+    ("astype > truediv > sub > truediv > transpose -> one kernel", "data/steps.py:9-14", -0.2, "taken-back"),
 )
 
 
@@ -70,7 +70,7 @@ def _changes(rng: random.Random) -> list[Change]:
         Change(
             what=what, where=where, kind="substitute", variant="torch", equivalence="exact", reason="3.1x a call",
             seconds=1.0, baseline_seconds=1.0 + max(saved, 0), calls=640, checked=20, state=state,
-            saved_seconds=saved, spent_seconds=round(0.1 + rng.random() / 2, 2), reason_code="faster_in_blocks",
+            saved_seconds=saved, spent_seconds=round(0.1 + rng.random() / 2, 2), reason_code="faster",
         )
         for what, where, saved, state in CHANGES
     ]  # fmt: skip

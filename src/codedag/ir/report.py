@@ -40,7 +40,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     checked: Natural = 0
     saved_seconds: float | None = None  # the change's account; below zero where the variant was slower
     spent_seconds: Seconds | None = None  # keys, misses, guards, copies and checks, also where they did not help
-    state: str = ""  # such as in_use or taken_back; empty in reports that had none
+    state: str = ""  # such as in-use or taken-back; empty in reports that had none
     reason_code: str = ""  # of `reason`, for programs
 
 

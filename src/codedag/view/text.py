@@ -251,7 +251,7 @@ def _account(change: Change) -> str:
     spent = change.spent_seconds or 0.0
     net = change.saved_seconds - spent
     account = f"saved {time_text(change.saved_seconds)}, spent {time_text(spent)}, sum {time_text(net)}"
-    return "; ".join(filter(None, (change.reason, account, change.state.replace("_", " "))))
+    return "; ".join(filter(None, (change.reason, account, change.state.replace("-", " "))))
 
 
 def time_text(seconds: float) -> str:

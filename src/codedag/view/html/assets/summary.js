@@ -31,8 +31,8 @@ function accountTable(report) {
 
 function stateChip(one) {
   if (!one.state) return "–";
-  const tone = { in_use: ".good", taken_back: ".warn", declined: ".warn" }[one.state] || "";
-  return el(`span.chip${tone}`, { title: one.reason }, one.state.replace(/_/g, " "));
+  const tone = { "in-use": ".good", "taken-back": ".warn", declined: ".warn" }[one.state] || "";
+  return el(`span.chip${tone}`, { title: one.reason }, one.state.replace(/-/g, " "));
 }
 
 function verdictCard(report) {
