@@ -81,7 +81,7 @@ def _written(run: RunDirectory, move: Move, where: str, what: str) -> Adoption:
     ops = [run.graph.op(number) for number in move.ops]
     if not ops:
         raise LookupError("this run began with it and has not observed its operations; a run with --fresh does")
-    if move.kind == "fuse" and move.variant == "flow":
+    if move.kind == "fuse" and move.variant in ("flow", "loops"):
         raise LookupError(
             "its steps run in one loop of C; numba.njit on a function with these lines is what comes near"
         )

@@ -20,6 +20,8 @@ from codedag.migrate.chain import SMALLEST
 from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.flow import OPS
 from codedag.migrate.flow import SMALLEST as FLOW_SMALLEST
+from codedag.migrate.region import ELEMENTS_MIN
+from codedag.migrate.regions import PRODUCTS, FoundRegion, regions_of
 from codedag.trace.recorder import Template
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 
 TABLE, FLOW = "table", "flow"  # a chain that starts from uint8 becomes a table, one from other numbers one walk
+LOOPS = "loops"  # a region with reductions or products becomes a kernel of the tuner
 
 
 class FoundChain(msgspec.Struct, frozen=True):
@@ -76,6 +79,15 @@ def chains(file: InstrumentedFile, owner: str, templates: list[Template]) -> lis
     return found
 
 
+def regions(file: InstrumentedFile, owner: str, templates: list[Template]) -> list[FoundRegion]:
+    """The regions of one function that have a reduction, exp, log or a product and go through a large array twice."""
+    large = {t.site.info.index for t in templates if _largest(_ANY, t.in_sig) >= ELEMENTS_MIN}
+    products = {t.site.info.index for t in templates if t.name.rpartition(".")[2] in PRODUCTS}
+    if len(large) < 2 and not products:
+        return []
+    return regions_of(file, owner, lambda group: group[0] in products if len(group) == 1 else len(large & {*group}) > 1)
+
+
 def _followed(
     file: InstrumentedFile, first: int, names: dict[int, str], step: dict[int, Link], variant: str
 ) -> list[ChainLink]:
@@ -102,6 +114,7 @@ def _flows(name: str, role: Role) -> bool:
     return role.takes != TORCH and not role.makes_tensor and (role.kind != MAP or name.rpartition(".")[2] in OPS)
 
 
+_ANY = re.compile(r"(?:u?int8|u?int16|int32|float32|float64)\[([^\]]*)\]")
 _UINT8, _NUMBERS = re.compile(r"uint8\[([^\]]*)\]"), re.compile(r"(?:float32|float64|int16)\[([^\]]*)\]")
 
 

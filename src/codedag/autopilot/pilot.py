@@ -42,6 +42,8 @@ from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.heap import Heap
 from codedag.migrate.kernels import Shelf
 from codedag.migrate.memory import Memory
+from codedag.migrate.region import Region
+from codedag.migrate.regions import FoundRegion
 from codedag.migrate.substitute import Substitute
 from codedag.migrate.trial import Trial
 from codedag.trace.events import Log
@@ -402,6 +404,10 @@ class Pilot:
         every = [t for t in list(self.recorder.templates) if t.site.info.file == path and t.site.info.owner == owner]
         seen = [t for t in every if t.site.mode != VARIANT]  # what was known from the start has its variant already
         taken: set[int] = set()
+        for region in find.regions(file, owner, seen):
+            self.apply_region(file, owner, region)
+            taken |= {*region.sites, *region.between}
+        seen = [t for t in seen if t.site.info.index not in taken]
         for found in find.chains(file, owner, seen):
             self.apply_chain(file, owner, found.links, found.between, found.variant)
             taken |= {link.site.info.index for link in found.links} | set(found.between)
@@ -441,6 +447,14 @@ class Pilot:
         sites = [link.site.info.index for link in links]
         applied = Applied("fuse", file.path, owner, sites, names, trial, variant)
         self.switch(file, applied, chain.variants())
+
+    def apply_region(self, file: InstrumentedFile, owner: str, found: FoundRegion) -> None:
+        """Puts one kernel in the place of a region, on trial."""
+        trial = Trial(" ".join(found.words))
+        between = [file.sites[i] for i in found.between if file.sites[i].mode != VARIANT]
+        region = Region(found, [file.sites[i] for i in found.sites], between, self.shelf.loops, trial, self._effects)
+        applied = Applied("fuse", file.path, owner, list(found.sites), list(found.words), trial, find.LOOPS)
+        self.switch(file, applied, region.variants())
 
     def apply_call(self, file: InstrumentedFile, owner: str, call: find.FoundCall) -> None:
         """Puts a substitute in the place of a call, on trial, if it may be used and is proven on this machine."""

@@ -17,6 +17,7 @@ from codedag.ir import Move
 from codedag.migrate.caller import Caller
 from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.guard import Declined, Failed, attempt
+from codedag.migrate.regions import region_at
 from codedag.migrate.usable import library_of
 from codedag.trace.recorder import shown_path
 
@@ -134,6 +135,9 @@ class Replay:
         raise LookupError(f"{move.chain[0]} -> {move.variant} is not in the registry of this installation")
 
     def _chain(self, file: InstrumentedFile, move: Move | Proven) -> None:
+        if move.variant == find.LOOPS:
+            self.pilot.apply_region(file, move.function, region_at(file, move.function, move.sites))
+            return
         operand = {(link.source, link.target): link.operand for link in file.links}
         places = [None, *(operand[pair] for pair in zip(move.sites, move.sites[1:], strict=False))]
         links = tuple(ChainLink(file.sites[s], n, p) for s, n, p in zip(move.sites, move.chain, places, strict=True))

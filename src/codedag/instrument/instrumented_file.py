@@ -152,6 +152,16 @@ class InstrumentedFile:
         return self._links("links")
 
     @cached_property
+    def uses(self) -> dict[int, tuple[int, ...]]:
+        """The sites that take the value of each site, where the source proves that nothing else reads it."""
+        from codedag.instrument.links import uses
+        from codedag.instrument.numbering import number
+
+        tree = parsed(self.source, self.path)
+        number(tree, self.path, self._compiled.copy())
+        return uses(tree, main=self.main)
+
+    @cached_property
     def opened(self) -> list[Link]:
         """The links from what a `with` statement opens to the one thing that is done with it."""
         return self._links("opened")

@@ -53,6 +53,50 @@ def links(tree: ast.Module, *, main: bool) -> list[Link]:
     return found
 
 
+def uses(tree: ast.Module, *, main: bool) -> dict[int, tuple[int, ...]]:
+    """The sites that take the value of each site, where nothing else can read it: one site or several."""
+    found: dict[int, tuple[int, ...]] = {}
+    for scope in scopes(tree, main=main):
+        live = liveness(scope)
+        for block in scope.blocks():
+            anytime = live.anytime.get(id(block))
+            if anytime is not None:
+                events = _Line(scope.attributes).of(block)
+                hidden = {e.name for e in events if e.what == "store" and scope.hides(e.name)} - anytime
+                found |= _uses_of(events, hidden, live.after)
+    return found
+
+
+def _uses_of(
+    events: list[_Event], hidden: set[str], live_after: dict[int, frozenset[str]]
+) -> dict[int, tuple[int, ...]]:
+    at = {event.site: i for i, event in enumerate(events) if event.what == "site"}
+    barriers = list(accumulate((event.what == "barrier" for event in events), initial=0))
+    found = {}
+    for i, event in enumerate(events):
+        if event.what != "site" or event.to is None:
+            continue
+        takers = [event.to] if event.to[0] == "site" else []
+        if event.to[0] == "name" and event.to[1] in hidden:
+            takers = _every_use([e for e in events[i:] if e.name == event.to[1]], live_after)
+        places = [at.get(taker[1], -1) for taker in takers if taker is not None and taker[0] == "site"]
+        if len(places) == len(takers) and all(j > i and barriers[i] == barriers[j] for j in places) and takers:
+            found[event.site] = tuple(dict.fromkeys(taker[1] for taker in takers))
+    return found
+
+
+def _every_use(mine: list[_Event], live_after: dict[int, frozenset[str]]) -> list[Any]:
+    """What takes a stored value until its name is bound anew; `mine`: its store and what follows with this name."""
+    if not mine or mine[0].what != "store":
+        return [None]
+    again = next((k for k, event in enumerate(mine) if k and event.what == "store"), None)
+    own = mine[1:again]
+    last = own[-1] if own else mine[0]
+    if again is None and last.name in live_after[id(last.statement)]:
+        return [None]
+    return [event.to for event in own]
+
+
 def opened(tree: ast.Module, *, main: bool) -> list[Link]:
     """The links from what a `with` statement opens to the one thing that its block does with it."""
     found = []

@@ -142,7 +142,7 @@ class Chain:
     # -- the sites
 
     def _opener(self, link: Link, caller: Caller, last: bool) -> Variant:
-        as_call, split = _as_call(link.site), _splitter(link)
+        called, split = as_call(link.site), _splitter(link)
 
         def first(*args: Any, **keywords: Any) -> Any:
             started = perf_counter()
@@ -150,7 +150,7 @@ class Chain:
             if opened is None or isinstance(opened, Failed):
                 if opened is not None:
                     self.trial.decline(opened.reason)
-                return caller.in_module(_getframe(1).f_globals)(*as_call(args, keywords))
+                return caller.in_module(_getframe(1).f_globals)(*called(args, keywords))
             standin, step = opened
             self._pending.deferred.append(weakref.ref(standin.deferred))
             return self._step(standin, step, started, caller, last)
@@ -158,7 +158,7 @@ class Chain:
         return first
 
     def _follower(self, link: Link, caller: Caller, last: bool) -> Variant:
-        as_call, split = _as_call(link.site), _splitter(link)
+        called, split = as_call(link.site), _splitter(link)
         at = link.places[0]
         place = 0 if at < 0 else at + (link.site.kind == CALL)
 
@@ -168,13 +168,13 @@ class Chain:
             if type(found) is Method:
                 found = found.standin
             if type(found) is not StandIn:
-                return caller.in_module(_getframe(1).f_globals)(*as_call(args, keywords))
+                return caller.in_module(_getframe(1).f_globals)(*called(args, keywords))
             return self._step(found, split(args, keywords, at), started, caller, last)
 
         return later
 
     def _bystander(self, site: Any) -> Variant:
-        kind, caller, as_call = site.kind, Caller(site.info), _as_call(site)
+        kind, caller, called = site.kind, Caller(site.info), as_call(site)
         pending = self._pending
 
         def passing(*args: Any, **keywords: Any) -> Any:
@@ -185,15 +185,15 @@ class Chain:
                 if warns == BY_FLAGS:
                     try:
                         with noticing() as noticed:
-                            found = caller.in_module(space)(*as_call(args, keywords))
+                            found = caller.in_module(space)(*called(args, keywords))
                     except BaseException:
-                        self._settle_all(_shown(args[0] if kind == CALL else site.function), space)
+                        self._settle_all(shown(args[0] if kind == CALL else site.function), space)
                         raise
                     if not noticed:
                         return found
                 if warns:
-                    self._settle_all(_shown(args[0] if kind == CALL else site.function), space)
-            return caller.in_module(space)(*as_call(args, keywords))
+                    self._settle_all(shown(args[0] if kind == CALL else site.function), space)
+            return caller.in_module(space)(*called(args, keywords))
 
         return passing
 
@@ -373,7 +373,7 @@ def _own(function: Any) -> Any:
     return function.__self__ if type(function) is types.BuiltinMethodType else None
 
 
-def _as_call(site: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, tuple[Any, ...], dict[str, Any]]]:
+def as_call(site: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, tuple[Any, ...], dict[str, Any]]]:
     """What a site calls, given what it is called with: a function, its arguments and keywords."""
     function = site.function
     if site.kind == CALL:
@@ -418,6 +418,7 @@ def _named(name: str) -> Any:
     return getattr(sys.modules.get(module), last, None)
 
 
-def _shown(function: Any) -> str:
+def shown(function: Any) -> str:
+    """The name of a function for people."""
     known = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type)
     return str(function.__qualname__) if isinstance(function, known) else type(function).__name__

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
 
 MOST_FLOWS = 64  # kernels of chains of any numbers; each takes a second to build
+
+
+class Refused(No, frozen=True):
+    """A kernel that cannot be had, now or later."""
 
 
 class Shelf:
@@ -60,14 +64,23 @@ class Shelf:
 
     def flow(self, spec: Any) -> Any:
         """The kernel of a chain of any numbers, or No: it is then being built for later calls, or cannot be had."""
+        from codedag.tune.flow import flow_kernel
+
+        return self._built(spec, lambda: flow_kernel(spec))
+
+    def loops(self, spec: Any) -> Any:
+        """The kernel of a region, or No: it is then being built for later calls, or cannot be had."""
+        return self._built(spec, spec.build)
+
+    def _built(self, spec: Any, build: Callable[[], Any]) -> Any:
         kernel = self.flows.get(spec)
         if kernel is not None:
             return kernel
         if len(self.flows) >= MOST_FLOWS:
-            return No("too many different kernels")
+            return Refused("too many different kernels")
         mark = object()
         if self._wanted.setdefault((os.getpid(), spec), mark) is mark:
-            thread = threading.Thread(target=self._build_flow, args=(spec,), name="codedag-kernel", daemon=True)
+            thread = threading.Thread(target=self._build_flow, args=(spec, build), name="codedag-kernel", daemon=True)
             thread.start()
             self._threads.append(thread)
         if self._synchronous:
@@ -75,11 +88,10 @@ class Shelf:
             return self.flows.get(spec, No("no kernel could be built"))
         return No("its kernel was still being built")
 
-    def _build_flow(self, spec: Any) -> None:
-        from codedag.tune.flow import flow_kernel
-
-        built = attempt(flow_kernel, spec)
-        self.flows[spec] = No(f"no kernel could be built: {built.reason}") if isinstance(built, Failed | No) else built
+    def _build_flow(self, spec: Any, build: Callable[[], Any]) -> None:
+        built = attempt(build)
+        why = f"no kernel could be built: {built.reason}" if isinstance(built, Failed | No) else ""
+        self.flows[spec] = Refused(why) if why else built
 
     def stock(self, wanted: Iterable[tuple[int, int]]) -> None:
         """Makes kernels ready by bytes per element and channels, before any array asks for them."""

@@ -32,23 +32,30 @@ class Kernel:
         self.reference = reference
         self.as_written = 0  # calls that ran as written
         self.why = ""  # the last reason for that
+        self.engine, self.note = "c", ""  # as for kernels of chains
         self._runner = runner
 
     def __call__(self, *arrays: Array) -> Array:
         """The result for these arrays."""
-        why = layout_problem(self.family.program, arrays)
-        if self.exactness == EXACT:
-            if np.geterr()["under"] != "ignore":
-                why = "numpy is asked to tell of numbers that become too small"
-        elif why:
+        if self.exactness != EXACT and layout_problem(self.family.program, arrays):
             arrays = self._in_order(arrays)
-            why = layout_problem(self.family.program, arrays)
-        found = No(why) if why else self._runner.run(arrays)
+        found = self.computed(arrays)
         if not isinstance(found, No):
             return found
         self.as_written += 1
         self.why = found.reason
         return self.reference(*arrays)
+
+    def computed(self, arrays: Sequence[Array]) -> Array | No:
+        """The result by the compiled code alone, or why that is not sure to be right."""
+        why = layout_problem(self.family.program, arrays)
+        return No(why) if why else self.on_checked(arrays)
+
+    def on_checked(self, arrays: Sequence[Array]) -> Array | No:
+        """The same for arrays whose types and order in memory are known to be the kernel's."""
+        if self.exactness == EXACT and np.geterr()["under"] != "ignore":
+            return No("numpy is asked to tell of numbers that become too small")
+        return self._runner.run(arrays)
 
     def _in_order(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
         """The same arrays in the order that the kernel reads; types are not changed, since the result's would be."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,12 @@ def empty_like(buffer: Buffer, shape: tuple[int, ...] | None = None) -> Array:
     return np.empty([shape[a] for a in order], buffer.dtype).transpose(np.argsort(order))
 
 
+def maker_of(buffer: Buffer) -> Callable[[], Array]:
+    """Makes arrays with the layout of numpy's own result."""
+    dtype = np.dtype(buffer.dtype)
+    return partial(np.empty, buffer.shape, dtype) if buffer.is_c_contiguous else partial(empty_like, buffer)
+
+
 def layout_problem(program: Program, arrays: Sequence[Array]) -> str:
     """Why arrays are not what a kernel takes (type, order in memory, alignment), or nothing; any shape will do."""
     if len(arrays) != len(program.inputs):
@@ -73,12 +80,15 @@ class Scratch(threading.local):
     """Scratch memory of each thread."""
 
     memory: Array = None
+    place = 0
+    nbytes = -1
 
     def address(self, nbytes: int) -> tuple[int, Array]:
         """Where so many bytes lie, and the bytes."""
-        if self.memory is None or self.memory.nbytes < nbytes:
-            self.memory = empty_aligned(nbytes)
-        return address_of()(self.memory), self.memory
+        if self.nbytes < nbytes:
+            self.memory, self.nbytes = empty_aligned(nbytes), nbytes
+            self.place = address_of()(self.memory)
+        return self.place, self.memory
 
 
 class RowsRunner:
@@ -90,24 +100,27 @@ class RowsRunner:
         self.staged = family.staged(point)
         entry.argtypes = (ctypes.c_void_p,) * 3 + (ctypes.c_long,) * 3
         self.places = ctypes.c_void_p * len(self.program.inputs)
+        self.shapes = [self.program.buffers[name].shape for name in self.program.inputs]
+        self.empty, self.address = maker_of(self.program.result), address_of()
+        self.is_empty = not self.program.result.size
+        self.rows = self.staged.rows if self.staged.rows_axes else 1
         self.scratch = Scratch()
         self.calls: list[tuple[Any, int, int, str, int]] = [(OPERATIONS[one[0]], *one[1:]) for one in self.text.calls]
 
     def run(self, arrays: Sequence[Array]) -> Array | No:
         """The result, or why it is not sure to be numpy's."""
-        for name, array in zip(self.program.inputs, arrays, strict=True):
-            if array.shape != self.program.buffers[name].shape:
-                return No(f"{name} has shape {array.shape}; the kernel is for {self.program.buffers[name].shape}")
-        out = empty_like(self.program.result)
-        if not out.size:
+        for shape, array in zip(self.shapes, arrays, strict=True):
+            if array.shape != shape:
+                return No(f"an array has shape {array.shape}; the kernel is for {shape}")
+        if self.is_empty:
             return No("the result is empty")
-        address = address_of()
+        out, address = self.empty(), self.address
         scratch, memory = self.scratch.address(self.text.scratch_nbytes)
-        places = self.places(*[address(array) for array in arrays])
-        rows = self.staged.rows if self.staged.rows_axes else 1
-        said = self._pieces(places, address(out), scratch, memory, rows) if self.calls else self.entry(
-            places, address(out), scratch, 0, rows, 0
-        )  # fmt: skip
+        places = self.places(*map(address, arrays))
+        if self.calls:
+            said = self._pieces(places, address(out), scratch, memory, self.rows)
+        else:
+            said = self.entry(places, address(out), scratch, 0, self.rows, 0)
         return No(ODD[2 if said & 2 else 1]) if said else out
 
     def _pieces(self, places: Any, out: int, scratch: int, memory: Array, rows: int) -> int:
