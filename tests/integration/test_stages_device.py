@@ -57,6 +57,12 @@ def test_a_device_of_torch_is_profiled_planned_and_run(codedag, tmp_path, with_d
     assert facts["pus"] == ["fakepu:0", "ort:cpu"]
     assert facts["outputs"]["out"]["equal"]
     assert facts["left"] == []
+    pep["blocks"] = [{"stages": [1, 2, 3, 4, 5, 6, 7], "pus": ["ort:cpu", "fakepu:0"], "ratios": [0.6, 0.4]}]
+    (tmp_path / "split.json").write_text(json.dumps(pep))
+    split = json.loads(codedag("stages", "run", "prof", "--pep", "split.json", "--json", env=with_device).stdout)
+    assert split["pus"] == ["ort:cpu", "fakepu:0"]
+    assert split["outputs"]["out"]["equal"]
+    assert split["notes"] == split["left"] == []
 
 
 def test_a_device_that_is_not_there_any_more_is_told(codedag, tmp_path):

@@ -54,8 +54,16 @@ def profile(tmp_path):
     ]
     machine = {"format": "codedag/machine", "version": 1, "pus": pus, "links": []}
     (place / "machine.json").write_text(json.dumps(machine))
-    stages = [{"number": at, "name": name, "inputs": [], "outputs": []} for at, name in enumerate(names, 1)]
-    (place / "stages.json").write_text(json.dumps({"format": "codedag/stages", "version": 1, "stages": stages}))
+    stages = [
+        {"number": at, "name": name, "inputs": [f"t{at - 1}"], "outputs": [f"t{at}"], "flop": 0, "kind": "", "onnx": ""}
+        for at, name in enumerate(names, 1)
+    ]
+    facts = {
+        "format": "codedag/stages", "version": 1, "name": "chain", "sizes": ["nodes", "edges"], "inputs": ["t0"],
+        "outputs": ["t7"], "tensors": {f"t{at}": {"dtype": "float32", "shape": ["nodes"]} for at in range(8)},
+        "stages": stages, "source": {"model": "", "cuts": []}, "digest": "",
+    }  # fmt: skip
+    (place / "stages.json").write_text(json.dumps(facts))
     return place
 
 

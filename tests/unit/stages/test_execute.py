@@ -18,7 +18,7 @@ from codedag.ir.errors import BadFile
 from codedag.stages.execution import execute, pu_pool
 from codedag.stages.execution.execute import REFERENCE, Executor
 from codedag.stages.execution.execution_plan import nearest, read_pep
-from codedag.stages.execution.pipeline import divisible_size
+from codedag.stages.planning.divisible import divisible_size
 from codedag.stages.reference import draw
 
 MIXED = ((1, 2, "ort:cpu"), (3, 5, "ov:cpu"), (6, 7, "ort:cpu"))

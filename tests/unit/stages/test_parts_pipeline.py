@@ -10,7 +10,9 @@ from small_sage import exported, plan, small, tables
 
 from codedag.stages.execution.execute import Executor
 from codedag.stages.execution.execution_plan import planned_parts, whole
-from codedag.stages.execution.parts_pipeline import Layer, ReusedArena, layers_of
+from codedag.stages.execution.parts_pipeline import ReusedArena
+from codedag.stages.graph.layers import Layer, layers_of
+from codedag.stages.graph.parts import parts_of
 from codedag.stages.measuring.arena import Arena
 from codedag.stages.model import BadInput
 from codedag.stages.onnx_models.export import export, load
@@ -43,6 +45,32 @@ def test_parts_have_plans_of_their_own(executor):
     done = executor.run(plan((1, 7, "ort:cpu"), parts=3, clusters=clusters), [item])
     assert done.is_right
     assert sorted(call.pu for call in done.calls) == ["ort:cpu", "ort:cpu", "ov:cpu"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "pus"),
+    [({"nodes": 60, "edges": 150}, {"ort:cpu", "ov:cpu"}), ({"nodes": 1, "edges": 2}, {"ort:cpu"})],
+)
+def test_a_split_graph_runs_as_parts_with_halos(executor, sizes, pus):
+    item = draw(small(), sizes)
+    done = executor.run(plan((1, 7, ("ort:cpu", "ov:cpu"), (0.75, 0.25))), [item, item])
+    assert done.is_right
+    assert not done.left
+    assert not done.notes
+    assert {call.pu for call in done.calls} == pus
+
+
+def test_parts_have_the_ratios_of_a_split():
+    item = draw(small(), {"nodes": 400, "edges": 1200})
+    nodes = [size.nodes for size in parts_of(item["edge_index"], 400, 2, (0.75, 0.25)).sizes]
+    assert nodes == pytest.approx([300, 100], abs=15)
+
+
+def test_items_with_other_edges_are_not_split(executor):
+    items = [draw(small(), {"nodes": 10, "edges": 20}, seed) for seed in (0, 1)]
+    done = executor.run(plan((1, 7, ("ort:cpu", "ov:cpu"), (0.75, 0.25))), items)
+    assert done.is_right
+    assert "block 1-7 is not split" in done.notes[0]
 
 
 def test_parts_are_planned_by_their_sizes():

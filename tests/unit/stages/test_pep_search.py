@@ -9,10 +9,11 @@ import stage_tables
 from stage_tables import FakePu
 
 from codedag.ir import CannotPlan, Machine, Pu
+from codedag.stages.planning.divisible import PARTS, share_of
 from codedag.stages.planning.item_line import passage
 from codedag.stages.planning.peps import THROUGHPUT, Goal, plans
 from codedag.stages.planning.prices import Prices
-from codedag.stages.planning.splits import balanced, divided
+from codedag.stages.planning.splits import Splits, balanced, divided
 from codedag.stages.planning.tables import Tables
 
 SIZE = {"nodes": 10, "edges": 20}
@@ -167,6 +168,22 @@ def test_two_equal_pus_share_a_block_evenly(tmp_path):
     assert sum(block.ratios) == pytest.approx(1.0)
     assert max(block.shares) / min(block.shares) < 1.05, "shares end together"
     assert best.seconds[0] < 0.75 * best.baseline_seconds
+
+
+def test_blocks_whose_rows_depend_on_each_other_are_never_planned_split(tmp_path):
+    pytest.importorskip("torch")
+    from codedag.stages.torch_models.sage import sage7
+
+    found = replace(Tables.load(stage_tables.write(tmp_path, stage_tables.lookup(equal_pus(2)))), model=sage7())
+    sizes = {"nodes": 4000, "edges": 8000}
+    splits = list(Splits(Prices(found, sizes)).all())
+    assert {block.name for block in splits} <= {"1", "2", "1-2", "5", "6", "7", "5-6", "6-7", "5-7", "1-7"}
+    by_edges = next(block for block in splits if block.name == "2")
+    assert by_edges.shares[0] == pytest.approx(found.seconds(pu="P0", stage=2, nodes=4000, edges=4000), rel=0.05)
+    assert share_of(sizes, 0.5, "edges") == {"nodes": 4000, "edges": 4000}
+    in_parts = share_of(sizes, 0.5, PARTS)
+    assert in_parts["edges"] == 4000
+    assert 2000 < in_parts["nodes"] < 4000, "a part computes its halo too"
 
 
 def test_pus_on_the_same_cores_share_no_block(tmp_path):

@@ -159,9 +159,12 @@ def test_bandwidth_is_checked_too(tmp_path):
 
 
 def test_stages_have_their_names_and_bytes(tmp_path):
+    tensor = {"dtype": "float32", "shape": ["nodes", 4]}
+    stage = {"number": 1, "name": "GATHER", "inputs": ["x"], "outputs": ["a"], "flop": 0, "kind": "", "onnx": ""}
     index = {
-        "format": "codedag/stages", "version": 1, "tensors": {"a": {"dtype": "float32", "shape": ["nodes", 4]}},
-        "stages": [{"number": 1, "name": "GATHER", "outputs": ["a"]}],
+        "format": "codedag/stages", "version": 1, "name": "m", "sizes": ["nodes", "edges"], "inputs": ["x"],
+        "outputs": ["a"], "tensors": {"x": tensor, "a": tensor}, "stages": [stage],
+        "source": {"model": "", "cuts": []}, "digest": "",
     }  # fmt: skip
     tables = Tables.load(written(tmp_path, {"10,20,X,1": ROW}, stages=index))
     assert tables.name_of(1) == "stage 1 GATHER"

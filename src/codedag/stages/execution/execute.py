@@ -19,7 +19,7 @@ from codedag.ir.errors import CannotPlan
 from codedag.ir.verdict import No
 from codedag.stages.execution.execution_plan import ExecutionPlan, PlannedBlock, planned_near
 from codedag.stages.execution.parts_pipeline import PartsPipeline
-from codedag.stages.execution.pipeline import Call, Pipeline, unsplit
+from codedag.stages.execution.pipeline import Call, Pipeline, runnable
 from codedag.stages.execution.pu_pool import SETUP_SECONDS, BlockPrograms, Fault, PuPool
 from codedag.stages.execution.verify import Nearness, judged
 from codedag.stages.measuring.arena import Arena
@@ -221,7 +221,7 @@ class _Run:
 
     def _by(self, plan: ExecutionPlan) -> None:
         """Passes what is left through a plan; a fault is noted, and the next plan chosen."""
-        plan, notes = unsplit(self.model, plan)
+        plan, notes = runnable(self.model, plan, self.items)
         self.result.notes += [note for note in notes if note not in self.result.notes]
         todo, made = list(self.todo), dict[int, Arrays]()
         try:

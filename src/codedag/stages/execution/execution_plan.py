@@ -45,6 +45,7 @@ class ExecutionPlan:
     cores: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     runner_up: ExecutionPlan | None = None
     parts: int = 1  # of a graph
+    part_ratios: tuple[float, ...] = ()  # of their nodes, in the order of the parts; empty: equal
     clusters: Mapping[int, tuple[PlannedBlock, ...]] = field(
         default_factory=dict
     )  # by part: what differs from `blocks`
@@ -214,7 +215,7 @@ class _Reader:
             int(self._number(found.get("items", 1), f"{where}items")),
             int(self._number(found.get("queue", QUEUE), f"{where}queue")),
             dict(found.get("sizes") or {}), self._cores(found.get("cores") or {}, where), runner_up,
-            max(1, len(found.get("parts") or ())), self._clusters(found.get("clusters") or [], where),
+            max(1, len(found.get("parts") or ())), (), self._clusters(found.get("clusters") or [], where),
             self._max_error(found, made, where), self._simulated(found.get("simulated", False), where),
         )  # fmt: skip
 

@@ -16,39 +16,11 @@ from typing import Any
 from codedag.stages.execution.execution_plan import ExecutionPlan, PlannedBlock
 from codedag.stages.execution.pipeline import Call, Finished, Pipeline
 from codedag.stages.execution.pu_pool import BlockPrograms, PuPool
+from codedag.stages.graph.layers import EDGES, Layer, layers_of
 from codedag.stages.graph.parts import LocalGraph, Parts, parts_of
 from codedag.stages.measuring.arena import Arena, Reference, attached
 from codedag.stages.model import Arrays, BadInput, StagedModel
-from codedag.stages.sizes import GRAPH, Sizes
-
-EDGES = "edge_index"
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """The stages of one layer: rows of nodes in, with the edges, and rows of nodes out."""
-
-    first: int
-    last: int
-    reads: str
-    makes: str
-
-
-def layers_of(model: StagedModel) -> list[Layer]:
-    """The layers of a graph model; raises BadInput for a model that cannot be run part by part."""
-    starts = [stage.number for stage in model.stages if stage.kind == "GATHER"]
-    if tuple(model.sizes) != GRAPH or EDGES not in model.inputs or starts[:1] != [1]:
-        raise BadInput(f"`{model.name}` is no graph model that can be run in parts", hint="Leave out --parts.")
-    ends = [*(start - 1 for start in starts[1:]), len(model.stages)]
-    return [_layer(model, first, last) for first, last in zip(starts, ends, strict=True)]
-
-
-def _layer(model: StagedModel, first: int, last: int) -> Layer:
-    block = model.block(first, last)
-    reads = [name for name in block.inputs if name != EDGES]
-    if len(reads) != 1 or len(block.outputs) != 1 or model.tensors[block.outputs[0]].shape[:1] != ("nodes",):
-        raise BadInput(f"stages {block.name} of `{model.name}` are no layer of their own: it cannot be run in parts")
-    return Layer(first, last, reads[0], block.outputs[0])
+from codedag.stages.sizes import Sizes
 
 
 class ReusedArena(Arena):
@@ -120,7 +92,7 @@ class PartsPipeline:
         begun = time.perf_counter()
         self.pool.start(self.plan.pus)
         self._edges = items[0][EDGES]
-        self._parts = parts_of(self._edges, self.sizes["nodes"], self.plan.parts)
+        self._parts = parts_of(self._edges, self.sizes["nodes"], self.plan.parts, self.plan.part_ratios)
         self._known = {name: items[0][name] for name in self.model.inputs}
         graphs = {at: self._parts.local(at) for at, size in enumerate(self._parts.sizes) if size.nodes}
         arenas: dict[int, ReusedArena] = {}

@@ -7,7 +7,7 @@ arrays, so nothing is copied between PUs of the host. There are few slots and sh
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -15,9 +15,11 @@ from typing import Any
 
 from codedag.stages.execution.execution_plan import ExecutionPlan, PlannedBlock
 from codedag.stages.execution.pu_pool import BlockPrograms, Fault, PuPool
+from codedag.stages.graph.layers import EDGES, has_layers
 from codedag.stages.measuring.arena import Arena, Reference
 from codedag.stages.model import Arrays, Block, StagedModel, Tensor
-from codedag.stages.sizes import Sizes, symbols_of
+from codedag.stages.planning.divisible import divisible_size
+from codedag.stages.sizes import Sizes
 
 #: Every slot is compiled for: more of them cost set-up time and memory, and no longer help.
 MOST_SLOTS = 6
@@ -315,8 +317,14 @@ class Cut:
         return part, {**reference, "shape": list(part.shape), "offset": reference.get("offset", 0) + offset}
 
 
-def unsplit(model: StagedModel, plan: ExecutionPlan) -> tuple[ExecutionPlan, list[str]]:
-    """The plan with blocks in one piece whose rows depend on each other: the PU of the largest share has all of it."""
+def runnable(model: StagedModel, plan: ExecutionPlan, items: Sequence[Arrays]) -> tuple[ExecutionPlan, list[str]]:
+    """The plan with each split block as it can be run, and notes on blocks that are not split.
+
+    A graph model that is split as a whole runs as parts of the graph with halos, one for each PU. Another block whose
+    rows depend on each other is not split: the PU of the largest share has all of it.
+    """
+    if _is_split_graph(model, plan) and all(item[EDGES] is items[0][EDGES] for item in items):
+        return in_parts(plan), []
     notes: dict[str, None] = {}
 
     def whole(blocks: Sequence[PlannedBlock]) -> tuple[PlannedBlock, ...]:
@@ -333,6 +341,19 @@ def unsplit(model: StagedModel, plan: ExecutionPlan) -> tuple[ExecutionPlan, lis
 
     made = replace(plan, blocks=whole(plan.blocks), clusters={at: whole(each) for at, each in plan.clusters.items()})
     return (replace(made, seconds=0.0), list(notes)) if notes else (plan, [])
+
+
+def _is_split_graph(model: StagedModel, plan: ExecutionPlan) -> bool:
+    only = plan.blocks[0] if len(plan.blocks) == 1 and plan.parts == 1 else None
+    return only is not None and len(only.pus) > 1 and divisible_size(model, only.block) is None and has_layers(model)
+
+
+def in_parts(plan: ExecutionPlan) -> ExecutionPlan:
+    """The plan of one split block as a plan of as many parts as it has PUs, whose sizes have its ratios."""
+    only = plan.blocks[0]
+    shares = [replace(only, pus=(pu,), ratios=(1.0,)) for pu in only.pus]
+    clusters = {at: (share,) for at, share in enumerate(shares)}
+    return replace(plan, blocks=(shares[0],), parts=len(shares), part_ratios=only.ratios, clusters=clusters)
 
 
 def cuts_of(model: StagedModel, each: PlannedBlock, sizes: Sizes) -> list[Cut]:
@@ -354,29 +375,3 @@ def shares_of(model: StagedModel, each: PlannedBlock, sizes: Sizes) -> list[tupl
         return [(each.pus[0], Cut.whole(sizes))]
     cuts = list(zip(each.pus, cuts_of(model, each, sizes), strict=True))
     return [(pu, cut) for pu, cut in cuts if cut.end > cut.begin] or cuts[:1]
-
-
-#: Stages of graphs that read rows other than their own, and the only size that they can be divided by.
-_ACROSS_ROWS: Mapping[str, str] = {"GATHER": "edges", "REDUCE_SUM": "", "REDUCE_COUNT": ""}
-
-
-def divisible_size(model: StagedModel, block: Block) -> str | None:
-    """The size by whose rows a block can be divided: the first dimension of all it makes; None if there is none.
-
-    That rows do not depend on each other is not proven here: every result is compared with the reference.
-    """
-    made = {model.tensors[name].shape[:1] for name in block.outputs}
-    name = str(next(iter(made))[0]) if len(made) == 1 and next(iter(made)) else ""
-    if name not in model.sizes:
-        return None
-    kinds = {model.stage(number).kind for number in block.stages}
-    if any(_ACROSS_ROWS.get(kind, name) != name for kind in kinds):
-        return None
-    names = (*block.inputs, *block.outputs)
-    return name if all(_is_cut_once(model.tensors[each], name) for each in names) else None
-
-
-def _is_cut_once(tensor: Tensor, name: str) -> bool:
-    """Whether at most one of the first two dimensions is the size itself, and none other depends on it."""
-    places = [at for at, dim in enumerate(tensor.shape) if name in symbols_of(dim)]
-    return not places or (places in ([0], [1]) and tensor.shape[places[0]] == name)

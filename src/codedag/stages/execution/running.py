@@ -13,9 +13,9 @@ from codedag.ir.events import Event, Events, Lane
 from codedag.ir.report import Change, Declined, Proof, Report
 from codedag.stages.execution.execute import Execution, Executor
 from codedag.stages.execution.execution_plan import ExecutionPlan, planned_near, planned_parts, read_pep
-from codedag.stages.execution.parts_pipeline import layers_of
 from codedag.stages.execution.pu_pool import SETUP_SECONDS
 from codedag.stages.graph.graphs import checked_edges, read_graph
+from codedag.stages.graph.layers import layers_of
 from codedag.stages.graph.parts import parts_of
 from codedag.stages.measuring.pus import chosen
 from codedag.stages.model import Arrays, BadInput, StagedModel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -107,13 +108,13 @@ class Parts:
         return np.take(values, self.position, axis=0, out=out, mode="clip")
 
 
-def parts_of(edge_index: Any, nodes: int, count: int) -> Parts:
-    """The graph in `count` parts of about equal nodes with few edges between them; parts may be empty."""
+def parts_of(edge_index: Any, nodes: int, count: int, ratios: Sequence[float] = ()) -> Parts:
+    """The graph in `count` parts with few edges between them, of equal nodes or in these ratios; parts may be empty."""
     import numpy as np
 
     if count < 1:
         raise BadInput(f"a graph cannot be cut into {count} parts", hint="Ask for one part or more.")
-    membership = _membership(edge_index, nodes, count)
+    membership = _membership(edge_index, nodes, count, ratios)
     order = _by_part(membership, count)
     position = np.empty(nodes, np.int64)
     position[order] = np.arange(nodes)
@@ -135,7 +136,7 @@ def _starts(part: Any, count: int) -> tuple[int, ...]:
     return (0, *np.cumsum(np.bincount(part, minlength=count)).tolist())
 
 
-def _membership(edge_index: Any, nodes: int, count: int) -> Any:
+def _membership(edge_index: Any, nodes: int, count: int, ratios: Sequence[float]) -> Any:
     """The part of each node; without edges between nodes or with few nodes there is nothing to ask METIS."""
     import numpy as np
 
@@ -143,8 +144,9 @@ def _membership(edge_index: Any, nodes: int, count: int) -> Any:
         return np.zeros(nodes, np.int64)
     indptr, neighbours = _undirected(edge_index, nodes)
     if count >= nodes or not len(neighbours):
-        return np.arange(nodes) * min(count, max(nodes, 1)) // max(nodes, 1)
-    return np.asarray(_metis(indptr, neighbours, count), np.int64)
+        ends = np.cumsum(ratios or [1 / min(count, max(nodes, 1))] * count)
+        return np.searchsorted(ends[:-1], (np.arange(nodes) + 0.5) / max(nodes, 1))
+    return np.asarray(_metis(indptr, neighbours, count, list(ratios) or None), np.int64)
 
 
 def _undirected(edge_index: Any, nodes: int) -> tuple[Any, Any]:
@@ -159,7 +161,7 @@ def _undirected(edge_index: Any, nodes: int) -> tuple[Any, Any]:
     return indptr, (keys % max(nodes, 1)).astype(np.int32)
 
 
-def _metis(indptr: Any, neighbours: Any, count: int) -> Any:
+def _metis(indptr: Any, neighbours: Any, count: int, ratios: list[float] | None) -> Any:
     try:
         import pymetis
     except ImportError:
@@ -169,5 +171,5 @@ def _metis(indptr: Any, neighbours: Any, count: int) -> Any:
             "graphs are cut into parts by METIS, and pymetis is not installed", hint="pip install 'codedag[stages]'"
         ) from None
     if hasattr(pymetis, "CSRAdjacency"):
-        return pymetis.part_graph(count, pymetis.CSRAdjacency(indptr, neighbours))[1]
-    return pymetis.part_graph(count, xadj=indptr, adjncy=neighbours)[1]
+        return pymetis.part_graph(count, pymetis.CSRAdjacency(indptr, neighbours), tpwgts=ratios)[1]
+    return pymetis.part_graph(count, xadj=indptr, adjncy=neighbours, tpwgts=ratios)[1]

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -191,9 +191,14 @@ def packed(model: StagedModel, block: Block) -> bytes | No:
 
 def load(directory: str | Path) -> StagedModel:
     """The model that was exported to a directory; its programs read the ONNX files there."""
+    example = Path(directory) / FOLDER / EXAMPLE
+    return replace(structure(directory), example=read_npz(example) if example.exists() else {})
+
+
+def structure(directory: str | Path) -> StagedModel:
+    """The model that was exported to a directory, without its example; only stages.json is read."""
     place = Path(directory)
     facts = read_index(place)
-    example = place / FOLDER / EXAMPLE
     try:
         tensors = {name: Tensor(name, each["dtype"], tuple(each["shape"])) for name, each in facts["tensors"].items()}
         stages = tuple(_stage(each) for each in facts["stages"])
@@ -201,8 +206,7 @@ def load(directory: str | Path) -> StagedModel:
         source = Source(**{**facts["source"], "cuts": tuple(facts["source"]["cuts"])})
         return StagedModel(
             facts["name"], stages, tensors, tuple(facts["inputs"]), tuple(facts["outputs"]), tuple(facts["sizes"]),
-            ExportedPrograms(place, files, source, facts["digest"]),
-            read_npz(example) if example.exists() else {}, source, tuple(facts.get("notes", ())),
+            ExportedPrograms(place, files, source, facts["digest"]), {}, source, tuple(facts.get("notes", ())),
         )  # fmt: skip
     except (KeyError, TypeError) as error:
         raise BadFile(f"{place / INDEX}: field {error} is missing or wrong", hint="Export the model again.") from None

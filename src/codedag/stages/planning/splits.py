@@ -5,17 +5,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
+from codedag.stages.planning.divisible import ALIKE, PARTS, division, share_of
 from codedag.stages.planning.prices import PlacedBlock, Prices
 from codedag.stages.sizes import GRAPH
 
 if TYPE_CHECKING:
     from codedag.stages.planning.lookup import Matrix
 
-#: Sizes that can be divided: rows of a graph with their edges, or items of a batch.
+#: Sizes that are divided alike where nothing is known of the model: rows of a graph with their edges, or a batch.
 DIVISIBLE = (frozenset(GRAPH), frozenset(("batch",)), frozenset(("rows",)))
 #: Up to so many PUs every choice of PUs is tried, beyond it pairs only.
 ALL_CHOICES_PUS = 4
@@ -38,7 +39,8 @@ class Splits:
     @property
     def is_possible(self) -> bool:
         """Whether the sizes can be divided, and PUs that do not take turns have models for shares."""
-        return frozenset(self.prices.sizes) in DIVISIBLE and any(True for _ in self._choices())
+        known = self.tables.model is not None or frozenset(self.prices.sizes) in DIVISIBLE
+        return known and any(True for _ in self._choices())
 
     @property
     def is_complete(self) -> bool:
@@ -50,8 +52,9 @@ class Splits:
         if not self.is_possible:
             return
         for first, last in self.prices.blocks:
-            for pus in self._choices():
-                found = self._split(first, last, pus)
+            way = division(self.tables.model, first, last)
+            for pus in self._choices() if way is not None else ():
+                found = self._split(first, last, pus, way or ALIKE)
                 if found is not None and found.seconds < min(self.alone[first, last, pu].seconds for pu in pus):
                     yield found
 
@@ -67,12 +70,12 @@ class Splits:
     def _names(self) -> list[str]:
         return list(dict.fromkeys(stage for _, stage in self.tables.rows))
 
-    def _split(self, first: int, last: int, pus: tuple[str, ...]) -> PlacedBlock | None:
+    def _split(self, first: int, last: int, pus: tuple[str, ...], way: str) -> PlacedBlock | None:
         if any((first, last, pu) not in self.alone for pu in pus):
             return None
-        curves = [curve for pu in pus if (curve := self._curve(first, last, pu)) is not None]
+        curves = [curve for pu in pus if (curve := self._curve(first, last, pu, way)) is not None]
         ratios = balanced(curves) if len(curves) == len(pus) else None
-        return None if ratios is None else self._priced(first, last, pus, ratios)
+        return None if ratios is None else self._priced(first, last, pus, ratios, way)
 
     # -- shares
 
@@ -80,14 +83,14 @@ class Splits:
     def _curves(self) -> dict[tuple[int, int, str], Matrix | None]:
         return {}
 
-    def _curve(self, first: int, last: int, pu: str) -> Matrix | None:
+    def _curve(self, first: int, last: int, pu: str, way: str) -> Matrix | None:
         """Seconds of the shares 1/64, 2/64 ... of a block on a PU, rising; infinite where there is no figure."""
         key = (first, last, pu)
         if key not in self._curves:
-            self._curves[key] = self._made_curve(*key)
+            self._curves[key] = self._made_curve(first, last, pu, way)
         return self._curves[key]
 
-    def _made_curve(self, first: int, last: int, pu: str) -> Matrix | None:
+    def _made_curve(self, first: int, last: int, pu: str, way: str) -> Matrix | None:
         import numpy as np
 
         own = self.alone[first, last, pu].source == "block" and first < last
@@ -95,7 +98,7 @@ class Splits:
         if not all(self.tables.is_fitted(pu, name) for name in names):
             return None
         total = np.asarray(
-            sum(self._asked("compute", pu, name) for name in names) + self._asked("transfer", pu, names[0])
+            sum(self._asked("compute", pu, name, way) for name in names) + self._asked("transfer", pu, names[0], way)
         )
         total = np.where(np.isnan(total), np.inf, total)
         known = np.isfinite(total)
@@ -103,25 +106,25 @@ class Splits:
         return total if known.any() else None
 
     @cached_property
-    def _answers(self) -> dict[tuple[str, str, str], Matrix]:
+    def _answers(self) -> dict[tuple[str, str, str, str], Matrix]:
         return {}
 
-    def _asked(self, what: str, pu: str, name: str) -> Matrix:
-        if (what, pu, name) not in self._answers:
-            self._answers[what, pu, name] = self.tables.many(what, pu, name, self._shares)
-        return self._answers[what, pu, name]
+    def _asked(self, what: str, pu: str, name: str, way: str) -> Matrix:
+        key = (what, pu, name, way)
+        if key not in self._answers:
+            self._answers[key] = self.tables.many(what, pu, name, self._shares(way))
+        return self._answers[key]
 
-    @cached_property
-    def _shares(self) -> Matrix:
+    def _shares(self, way: str) -> Matrix:
         import numpy as np
 
-        whole = np.array([self.prices.sizes[name] for name in self.tables.size_names], dtype=float)
-        return np.asarray(np.arange(1, STEPS)[:, None] / STEPS * whole[None, :], float)
+        shares = [share_of(self.prices.sizes, step / STEPS, way) for step in range(1, STEPS)]
+        return np.array([[share[name] for name in self.tables.size_names] for share in shares], float)
 
-    def _priced(self, first: int, last: int, pus: tuple[str, ...], ratios: list[float]) -> PlacedBlock | None:
+    def _priced(self, first: int, last: int, pus: tuple[str, ...], ratios: list[float], way: str) -> PlacedBlock | None:
         """The block with each share at its own whole sizes; None where the tables have no figure for one."""
         shares: list[PlacedBlock] = []
-        for pu, sizes in zip(pus, divided(self.prices.sizes, ratios), strict=True):
+        for pu, sizes in zip(pus, divided(self.prices.sizes, ratios, way), strict=True):
             if not all(sizes.values()):
                 return None
             found = self._share(first, last, pu, sizes)
@@ -153,15 +156,18 @@ class Share(Prices):
         return next(self._placed(first, last), None)
 
 
-def divided(sizes: dict[str, int], ratios: list[float]) -> list[dict[str, int]]:
-    """The whole sizes of each share; they add up to the sizes."""
-    made: list[dict[str, int]] = [{} for _ in ratios]
-    for name, whole in sizes.items():
-        begin, reached = 0, 0.0
-        for share, ratio in zip(made, ratios, strict=True):
-            reached += ratio
-            end = whole if share is made[-1] else round(whole * reached)
-            share[name], begin = end - begin, end
+def divided(sizes: dict[str, int], ratios: list[float], way: str = ALIKE) -> list[dict[str, int]]:
+    """The whole sizes of each share; those that are divided add up to the sizes, halos of parts not counted."""
+    ends = [0.0]
+    for ratio in ratios:
+        ends.append(ends[-1] + ratio)
+    made: list[dict[str, int]] = []
+    for at, (begin, end) in enumerate(pairwise(ends)):
+        last = at == len(ratios) - 1
+        whole = {name: (value if last else round(value * end)) - round(value * begin) for name, value in sizes.items()}
+        share = share_of(sizes, end - begin, way)
+        made.append({name: round(share[name]) if way == PARTS or share[name] == sizes[name] else whole[name]
+                     for name in sizes})  # fmt: skip
     return made
 
 

@@ -16,7 +16,8 @@ from codedag.ir import BadFile, Machine, load
 from codedag.ir.reject import OTHER_VERSION, Unreadable, bad_file, decode, reading
 from codedag.ir.verdict import No
 from codedag.stages.measuring.pus import our_name
-from codedag.stages.model import Tensor
+from codedag.stages.model import StagedModel
+from codedag.stages.onnx_models.export import structure
 from codedag.stages.planning.lookup import Estimate, SizeModel
 from codedag.stages.sizes import Sizes, sizes_of
 
@@ -71,13 +72,11 @@ class Tables:
     place: Path
     size_names: tuple[str, ...]
     rows: Mapping[Key, Mapping[tuple[int, ...], Row]]
-    stage_names: tuple[str, ...] = ()
-    stage_outputs: tuple[tuple[Tensor, ...], ...] = ()
+    model: StagedModel | None = None  # its stages and tensors, where the directory has them
     transfers: Mapping[tuple[str, str], Transfers] = field(default_factory=dict)
     handover_seconds: float = 0.0  # what a change from one PU's process to another's takes, where that was measured
     machine: Machine | None = None
-    ends: tuple[Tensor, ...] = ()  # inputs and outputs of the model, which are copied from and to the caller's arrays
-    host_bytes_per_second: float = 0.0  # of such a copy; 0 where that was not measured
+    host_bytes_per_second: float = 0.0  # of copies from and to the caller's arrays; 0 where that was not measured
     _models: dict[tuple[Key, str], SizeModel] = field(default_factory=dict, repr=False)
     _names: dict[str, str | None] = field(default_factory=dict, repr=False)
 
@@ -90,6 +89,11 @@ class Tables:
     def load_int8(place: str | Path) -> Tables:
         """The rows of int8_table.json; raises BadFile naming file, key and field, also if there is none."""
         return _Reader(Path(place)).int8()
+
+    @cached_property
+    def stage_names(self) -> tuple[str, ...]:
+        """The names of the stages, where they are known."""
+        return tuple(stage.name for stage in self.model.stages) if self.model is not None else ()
 
     @cached_property
     def pus(self) -> tuple[str, ...]:
@@ -115,8 +119,10 @@ class Tables:
 
     def made_nbytes(self, stage: int, sizes: Sizes) -> int:
         """The bytes that a stage makes; 0 where its tensors are not known."""
-        outputs = self.stage_outputs[stage - 1] if self.stage_outputs else ()
-        return sum(tensor.nbytes(sizes) for tensor in outputs)
+        return self._nbytes(self.model.stage(stage).outputs, sizes) if self.model is not None else 0
+
+    def _nbytes(self, names: Sequence[str], sizes: Sizes) -> int:
+        return sum(self.model.tensors[name].nbytes(sizes) for name in names) if self.model is not None else 0
 
     def name_of(self, stage: int) -> str:
         """A stage as messages name it: its number, and its name where that is known."""
@@ -136,9 +142,9 @@ class Tables:
 
     def host_seconds(self, sizes: Sizes) -> float:
         """What it takes to copy the inputs from the caller's arrays and the outputs to them; 0 if nobody measured."""
-        if not self.host_bytes_per_second:
+        if not self.host_bytes_per_second or self.model is None:
             return 0.0
-        return sum(tensor.nbytes(sizes) for tensor in self.ends) / self.host_bytes_per_second
+        return self._nbytes((*self.model.inputs, *self.model.outputs), sizes) / self.host_bytes_per_second
 
     def transfer(self, *, pu: str, stage: int | str, **sizes: int) -> Estimate | No:
         """The seconds that bringing the inputs of a stage or block to a PU takes; else No."""
@@ -240,10 +246,10 @@ class _Reader:
         if not self.rows:
             raise bad_file(self.lookup, "has no row", hint="Only measured cells have a row: measure at least one PU.")
         transfers, handover, rate = self._transfers() if self._has(BANDWIDTH) else ({}, 0.0, 0.0)
-        names, outputs, ends = self._stages()
+        model = structure(self.folder) if self._has(STAGES) else None
         return Tables(
-            self.folder if not self.alone else self.lookup, self.size_names or (), self.rows, names, outputs,
-            transfers, handover, self.machine, ends, rate,
+            self.folder if not self.alone else self.lookup, self.size_names or (), self.rows, model, transfers,
+            handover, self.machine, rate,
         )  # fmt: skip
 
     def int8(self) -> Tables:
@@ -298,21 +304,6 @@ class _Reader:
         hint = "`codedag devices` lists the PUs of this machine; plan tables of another one with --tables or --machine."
         raise BadFile(f"{path}: {key}: {self._own(MACHINE)} has no PU `{pu}`", hint=hint)
 
-    def _stages(self) -> tuple[tuple[str, ...], tuple[tuple[Tensor, ...], ...], tuple[Tensor, ...]]:
-        """The names of the stages, the tensors that each makes, and those of the caller, if there is a stages.json."""
-        if not self._has(STAGES):
-            return (), (), ()
-        path = self._own(STAGES)
-        with reading(path):
-            raw = decode(path.read_bytes(), _INDEX)
-            missing = next((name for one in raw.stages for name in one.outputs if name not in raw.tensors), None)
-            if missing is not None:
-                raise Unreadable(f"`{missing}` is not there", field="tensors", hint=HINT)
-            made = {name: Tensor(name, one.dtype, tuple(one.shape)) for name, one in raw.tensors.items()}
-            names = tuple(one.name for one in raw.stages)
-            ends = tuple(made[name] for name in (*raw.inputs, *raw.outputs) if name in made)
-            return names, tuple(tuple(made[name] for name in one.outputs) for one in raw.stages), ends
-
     def _transfers(self) -> tuple[dict[tuple[str, str], Transfers], float, float]:
         path = self._own(BANDWIDTH)
         with reading(path):
@@ -328,31 +319,7 @@ class _Reader:
             return found, float(raw.get("handover_seconds", 0.0)), host
 
 
-class _Tensor(msgspec.Struct):
-    """A tensor as stages.json has it."""
-
-    dtype: str
-    shape: list[int | str]
-
-
-class _Stage(msgspec.Struct):
-    """What the planner reads of a stage in stages.json."""
-
-    name: str
-    outputs: list[str] = []
-
-
-class _Index(msgspec.Struct):
-    """What the planner reads of stages.json."""
-
-    stages: list[_Stage]
-    inputs: list[str] = []
-    outputs: list[str] = []
-    tensors: dict[str, _Tensor] = {}
-
-
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
-_INDEX = msgspec.json.Decoder(_Index)
 
 
 def _object(path: Path) -> dict[str, Any]:
