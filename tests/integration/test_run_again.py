@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from codedag.autopilot.proven import Store
+from codedag.autopilot.knowledge_store import Store
 from codedag.instrument.launch import Target
 from codedag.ir import load
 
@@ -96,7 +96,7 @@ def test_another_version_of_the_script_is_observed_afresh(plain, codedag, script
     assert got.stdout == plain(script, 120).stdout
     assert "another version of this file" in got.stderr
     assert _calls(tmp_path, "run") < 120
-    assert not _entry(script).exists() or _entry(script).read_text() != before
+    assert _entry(script).read_text() != before
 
 
 @pytest.mark.long
@@ -104,8 +104,7 @@ def test_another_version_of_the_script_is_observed_afresh(plain, codedag, script
     ("field", "value", "words"),
     [
         ("machine", "another", "on another machine"),
-        ("versions", {"numpy": "0.1"}, "made with numpy 0.1, here is"),
-        ("versions", {"no-such-library": "1"}, "made with no-such-library 1, here is none"),
+        ("versions", {"python": "3.0"}, "made with python 3.0, here is"),
         ("program", "/other.py", "for another program"),
         ("version", 2, "cannot be read"),
     ],
@@ -117,6 +116,40 @@ def test_what_does_not_hold_here_is_declined_with_the_reason(plain, codedag, scr
     assert got.stdout == plain(script, 60).stdout
     assert words in got.stderr
     assert _calls(tmp_path, "run") < 60
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("versions", "words"),
+    [
+        ({"numpy": "0.1"}, "made with numpy 0.1, here is"),
+        ({"no-such-library": "1"}, "made with no-such-library 1, here is none"),
+    ],
+)
+def test_a_change_for_another_version_of_a_library_is_declined(plain, codedag, script, tmp_path, versions, words):
+    entry = _entry(script)
+    content = json.loads(entry.read_text())
+    content["changes"] = [{**change, "versions": versions} for change in content["changes"]]
+    entry.write_text(json.dumps(content))
+    got = codedag("run", "-o", tmp_path / "run", script, 60)
+    assert got.stdout == plain(script, 60).stdout
+    assert words in got.stderr
+    assert _calls(tmp_path, "run") < 60
+
+
+def test_other_arguments_begin_with_what_is_known(plain, codedag, script, tmp_path):
+    got = codedag("run", "-o", tmp_path / "run", script, 90)
+    assert got.stdout == plain(script, 90).stdout
+    assert _calls(tmp_path, "run") == 90
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\x00" * 9999])
+def test_a_damaged_file_is_said_and_replaced(plain, codedag, script, tmp_path, content):
+    _entry(script).write_bytes(content)
+    got = codedag("run", "-o", tmp_path / "run", script, 60)
+    assert (got.returncode, got.stdout) == (0, plain(script, 60).stdout)
+    assert "the plan of an earlier run cannot be read" in got.stderr
+    assert Store(Target(str(script))).load().runs
 
 
 @pytest.mark.long
@@ -142,7 +175,7 @@ def test_what_does_not_hold_here_is_declined_with_the_reason(plain, codedag, scr
 def test_a_plan_is_only_data(plain, codedag, script, change):
     entry = _entry(script)
     content = json.loads(entry.read_text())
-    content["moves"] = [{**move, **change} for move in content["moves"]]
+    content["changes"] = [{**known, **change} for known in content["changes"]]
     entry.write_text(json.dumps(content))
     got = codedag("run", script, 60)
     expected = plain(script, 60)
@@ -189,7 +222,7 @@ def test_what_is_kept_in_memory_is_kept_from_the_first_call_on(plain, codedag, t
 
 def test_what_no_longer_holds_is_not_kept(codedag, script):
     codedag("run", "--observe-only", script, 20)
-    assert _entry(script).exists(), "a run that changes nothing proves nothing"
+    assert Store(Target(str(script))).load().in_use(), "a run that changes nothing proves nothing"
     script.write_text("print('nothing')\n")
     codedag("run", script)
-    assert not _entry(script).exists()
+    assert Store(Target(str(script))).load().changes == []

@@ -15,13 +15,13 @@ import msgspec
 from msgspec.structs import replace
 
 from codedag.autopilot.estimate import Spans, before_us
+from codedag.autopilot.knowledge_store import NothingToGain as Vain
+from codedag.autopilot.knowledge_store import RunFacts, Store, is_open, length_of, taken_back
 from codedag.autopilot.live import Live
 from codedag.autopilot.options import Options
 from codedag.autopilot.outcome import Outcome, conclude
 from codedag.autopilot.pilot import Pilot
-from codedag.autopilot.proven import Store
 from codedag.autopilot.replay import GONE
-from codedag.autopilot.vain import Vain
 from codedag.autopilot.workers import Crew
 from codedag.devices.host import this_machine
 from codedag.instrument import launch
@@ -117,14 +117,14 @@ def _looser(options: Options) -> list[str]:
 
 def _recall(pilot: Pilot, store: Store) -> None:
     """Begins with what an earlier run has proven, if that holds here."""
-    entry = after(store.load)
-    if isinstance(entry, Failed):
-        pilot.notes.append(f"the plan of an earlier run could not be used: {entry.reason}")
-    elif entry is not None:
-        pilot.known = [move for move in entry.moves if move.kind not in GONE]
-        pilot.kernels = entry.kernels
-    elif store.why_not:
-        pilot.notes.append(f"{store.why_not}; everything was observed afresh")
+    known = after(store.load)
+    if isinstance(known, Failed):
+        pilot.notes.append(f"the plan of an earlier run could not be used: {known.reason}")
+    elif known is not None:
+        pilot.known = [change for change in known.in_use() if change.kind not in GONE]
+        pilot.kernels = known.kernels
+    if store.why_not:
+        pilot.notes.append(f"{store.why_not}; {'everything was' if known is None else 'they were'} observed afresh")
 
 
 def _finished(
@@ -214,29 +214,37 @@ def _leave_out(pilot: Pilot, vain: Vain, keeper: Keeper) -> None:
 
     What is known to be faster stays.
     """
-    entry = vain.load()
-    if entry is None:
+    nothing = vain.load()
+    if nothing is None:
         return
-    pilot.resting = entry.nothing and not pilot.known and not keeper.asked
+    pilot.resting = not pilot.known and not keeper.asked
     if pilot.resting:
-        if entry.keeps_freed:
+        if nothing.keeps_freed:
             after(pilot.heap.begin)
         pilot.notes.append(
-            f"an earlier run of {entry.seconds:.1f} s has found nothing to gain, so this one ran as written "
+            f"an earlier run of {nothing.seconds:.1f} s has found nothing to gain, so this one ran as written "
             "(--fresh: it is observed)"
         )
-    vain.again(entry)
+    vain.again()
 
 
 def _remember(vain: Vain, pilot: Pilot, outcome: Outcome, seconds: float) -> None:
     """Keeps what is proven for the next run: also what was known before and found no occasion to fail in this one."""
     tried = {move.key for move in outcome.tried}
     unused = [move for move in pilot.known if move.key not in tried and move.file not in pilot.replay.stale]
-    libraries = set(loaded_versions()) - {"python", "codedag", "platform"}
     own = [(kernel.spec.itemsize, kernel.spec.channels) for kernel in pilot.shelf.ready]
-    kernels, unproven = [*own, *pilot.team.crew.kernels()], pilot.prove.unproven.values()
-    vain.store.keep([*outcome.proven, *unused], libraries, kernels, unproven)
-    vain.keep(pilot, outcome, seconds, libraries)
+    vain.store.keep(
+        RunFacts(
+            changes=[*outcome.proven, *unused, *taken_back(pilot, vain.store.target)],
+            libraries=set(loaded_versions()) - {"python", "codedag", "platform"},
+            kernels=[*own, *pilot.team.crew.kernels()],
+            unproven=pilot.prove.unproven.values(),
+            files={path: file.sha256 for path, file in pilot.program.files.items()},
+            length=length_of(seconds, vain.store.target),
+            found_nothing=not outcome.proven and not is_open(pilot),
+            keeps_freed=bool(pilot.heap.notes()),
+        )
+    )
 
 
 def _keep(keeper: Keeper, outcome: Outcome) -> None:

@@ -20,8 +20,8 @@ from codedag.ir.errors import CannotWrite
 KINDS = {
     "code": "rewritten code of programs",
     "kernels": "compiled and proven kernels",
-    "plans": "plans that earlier runs have proven",
-    "vain": "what short programs tried in vain, which their next runs leave out",
+    "plans": "what earlier runs found out about programs",
+    "vain": "the same by older versions, not read any more",
     "proofs": "proofs that substitutes are exact on this machine",
     "costs": "measured costs of operations",
     "samples": "sampled inputs of operations",

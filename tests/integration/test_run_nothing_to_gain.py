@@ -8,8 +8,8 @@ import pytest
 
 #: However long the machine takes, the program counts as short.
 ANY_LENGTH = """
-import codedag.autopilot.vain as vain
-vain.LEAST, vain.MOST = 0.0, 1e9
+import codedag.autopilot.knowledge_store as store
+store.NOTHING_SECONDS_MIN, store.NOTHING_SECONDS_MAX = 0.0, 1e9
 """
 PROGRAM = """
 import sys

@@ -1,0 +1,222 @@
+"""Knowledge of a program from its earlier runs: changes, run lengths, hot functions, "nothing to gain".
+
+Arguments and data sizes are evidence, not part of what tells programs apart: a run with another `--seed` begins with
+what is known.  What is known holds for one machine and one version of Python and CodeDAG; each change for one version
+of its source file and of the libraries that it names.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from codedag._version import __version__
+from codedag.autopilot.shares import Proven
+from codedag.instrument.cache import rewriter_version
+from codedag.ir.fields import Factor, Natural, NBytes, Seconds, Share
+from codedag.ir.installed import version_of
+from codedag.ir.report import HotFunction, HotTurn
+from codedag.ir.sha256 import sha256
+from codedag.tune.machine_key import machine_key
+
+DIFFERENT = 2.0  # times as much (share, bytes) from which on a change or a program is looked at again
+SHARE_MIN = 0.05  # of the time: functions below it do not tell one kind of run from another
+BLOCKS_MIN, LOAD_MAX, NOISE_MAX = 4, 1.5, 0.05  # blocks, runnable threads per core, ratio: a verdict to rely on
+NOTHING_RUNS = 4  # runs until the next look at a program in which nothing was to be gained
+
+IN_USE, TAKEN_BACK = "in-use", "taken-back"  # states of a change
+SLOWER, MISMATCH = "slower", "mismatch"  # reason codes
+NOT_FASTER = frozenset({SLOWER, "no-gain", "loss", "never-hit"})
+
+
+class RunLength(msgspec.Struct, frozen=True, kw_only=True):
+    """How long one run took, and with which arguments."""
+
+    wall_seconds: Seconds
+    cpu_seconds: Seconds = 0.0
+    start_seconds: Seconds = 0.0  # until the first line of the program
+    ended: float = 0.0  # seconds since the epoch
+    arguments: list[str] = []
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What the verdict on a change rests on."""
+
+    share: Share = 0.0  # of the process's time that the change could save
+    nbytes: NBytes = 0  # of the arguments of a call
+    blocks: Natural = 0  # that were compared, or calls where there are no turns
+    noise: Factor | None = None  # 0.05: blocks in the same state agree within 5 %
+    load: Factor = 0.0  # runnable threads per core at the end of the run
+    arguments: list[str] = []  # of the run
+
+    @property
+    def is_reliable(self) -> bool:
+        """Whether a later run may rely on it: enough blocks, from an hour that was not busy."""
+        calm = self.load <= LOAD_MAX if self.noise is None else self.noise <= NOISE_MAX
+        return calm and self.blocks >= BLOCKS_MIN
+
+    def differs(self, share: float, nbytes: int = 0) -> bool:
+        """Whether a share or a size is another one by a factor of two; 0: not known."""
+        pairs = ((self.share, share), (self.nbytes, nbytes))
+        return any(min(pair) > 0 and max(pair) >= DIFFERENT * min(pair) for pair in pairs)
+
+
+class KnownChange(Proven, frozen=True, kw_only=True):
+    """A change that earlier runs made, with how it fared."""
+
+    state: str = IN_USE
+    reason_code: str = ""
+    reason: str = ""
+    account: dict[str, float] = {}  # seconds saved and spent, calls, served, checked, mismatches
+    evidence: Evidence = Evidence()
+    versions: dict[str, str] = {}  # of the libraries that it names
+
+
+class KnownFile(msgspec.Struct, frozen=True):
+    """A source file of the program as it was."""
+
+    sha256: str
+    nbytes: int = -1
+    modified_ns: int = -1
+
+    @classmethod
+    def now(cls, path: str, digest: str) -> KnownFile:
+        """The file with the stamps that tell without reading it whether it is the same."""
+        try:
+            status = os.stat(path)  # noqa: PTH116
+        except OSError:
+            return cls(digest)
+        return cls(digest, status.st_size, status.st_mtime_ns)
+
+    def is_same(self, path: str) -> bool:
+        """Whether the file is still this one; its content decides if its stamps are other ones."""
+        try:
+            status = os.stat(path)  # noqa: PTH116
+            if (status.st_size, status.st_mtime_ns) == (self.nbytes, self.modified_ns):
+                return True
+            return sha256(Path(path).read_bytes()).hexdigest() == self.sha256
+        except OSError:
+            return False
+
+
+class Driver(msgspec.Struct, frozen=True):
+    """A function whose loops must be switchable from the start of the program."""
+
+    file: str
+    name: str
+    line: Natural = 0
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A substitution that a run wanted and ended before it was proven, and how many runs asked for it first."""
+
+    source: str
+    into: str
+    tries: Natural = 0
+
+
+class Nothing(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict that nothing in the program could be made faster; settings of the process do not count."""
+
+    seconds: Seconds  # of the run that found nothing
+    left: Natural = NOTHING_RUNS  # runs until the next look
+    runs: Natural = NOTHING_RUNS  # runs between two looks
+    arguments: list[list[str]] = []  # with which nothing was found
+    versions: dict[str, str] = {}
+    keeps_freed: bool = False  # freed memory was worth keeping, which needs no observing
+
+
+class Knowledge(msgspec.Struct, kw_only=True):
+    """All that is known of one program."""
+
+    format: Literal["codedag/knowledge"] = "codedag/knowledge"
+    version: Literal[1] = 1
+    program: str
+    machine: str
+    versions: dict[str, str]  # of Python, CodeDAG and its rewriter
+    allow: list[str] = []
+    runs: list[RunLength] = []
+    heat: list[HotFunction] = []
+    turn: HotTurn | None = None
+    files: dict[str, KnownFile] = {}
+    changes: list[KnownChange] = []
+    kernels: list[tuple[Natural, Natural]] = []
+    wanted: list[Wanted] = []
+    drivers: list[Driver] = []
+    nothing: Nothing | None = None
+
+    def in_use(self) -> list[KnownChange]:
+        """The changes with which a run begins."""
+        return [change for change in self.changes if change.state == IN_USE]
+
+    def expected_seconds(self, arguments: Iterable[str] = ()) -> float | None:
+        """How long a run takes: the median of those with these arguments, else of all; None before the first."""
+        wanted = list(arguments)
+        same = [run.wall_seconds for run in self.runs if run.arguments == wanted]
+        every = same or [run.wall_seconds for run in self.runs]
+        return sorted(every)[len(every) // 2] if every else None
+
+    def not_worth_a_trial(self, kind: str, file: str, sites: Iterable[int], share: float, nbytes: int = 0) -> str:
+        """Why a change is not tried again: it was not faster, in a calm hour, for about this share and size."""
+        key = kind, file, tuple(sites)
+        for change in self.changes:
+            told = change.state == TAKEN_BACK and change.reason_code in NOT_FASTER and change.evidence.is_reliable
+            if change.key == key and told and not change.evidence.differs(share, nbytes):
+                return f"an earlier run found it not faster: {change.reason}"
+        return ""
+
+    def heat_differs(self, functions: Iterable[HotFunction]) -> bool:
+        """Whether the time goes elsewhere than in the last run: a hot function's share is another by a factor of 2."""
+        before = {(each.file, each.name): each.share for each in self.heat}
+        now = {(each.file, each.name): each.share for each in functions}
+        hot = [key for key in {*before, *now} if max(before.get(key, 0.0), now.get(key, 0.0)) >= SHARE_MIN]
+        least = SHARE_MIN / DIFFERENT
+        shares = [(max(before.get(key, 0.0), least), max(now.get(key, 0.0), least)) for key in hot]
+        return not before or any(max(pair) > DIFFERENT * min(pair) for pair in shares)
+
+    def forget_edited(self) -> list[str]:
+        """Forgets what belongs to files that were edited; changes stay, since the file's own digest guards them."""
+        edited = [path for path, file in self.files.items() if not file.is_same(path)]
+        self.files = {path: file for path, file in self.files.items() if path not in edited}
+        self.heat = [each for each in self.heat if each.file not in edited]
+        self.drivers = [each for each in self.drivers if each.file not in edited]
+        self.turn = None if self.turn is not None and self.turn.file in edited else self.turn
+        self.nothing = None if edited else self.nothing
+        return edited
+
+    def forget_other_versions(self) -> str:
+        """Forgets changes for other versions of libraries; says of which, "" if there were none."""
+        here = versions({name: "" for change in self.changes for name in change.versions})
+        other = {
+            (name, was)
+            for change in self.changes
+            for name, was in change.versions.items()
+            if here.get(name) != was
+        }  # fmt: skip
+        self.changes = [change for change in self.changes if not other & set(change.versions.items())]
+        if self.nothing is not None and versions(self.nothing.versions) != self.nothing.versions:
+            self.nothing = None
+        told = [f"made with {name} {was}, here is {here.get(name) or 'none'}" for name, was in sorted(other)]
+        return f"changes known from an earlier run were {told[0]}" if told else ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known."""
+        return not (self.runs or self.heat or self.changes or self.wanted or self.drivers or self.nothing)
+
+
+def versions(of: Mapping[str, str]) -> dict[str, str]:
+    """The versions here of Python, CodeDAG, its rewriter and these libraries; nothing is imported."""
+    own = {"python": platform.python_version(), "codedag": __version__, "rewriter": rewriter_version()}
+    found = {name: own[name] if name in own else version_of(name) for name in of}
+    return {name: version for name, version in found.items() if version is not None}
+
+
+def machine() -> str:
+    """What stands for this machine in a file."""
+    return sha256(machine_key().encode()).hexdigest()
