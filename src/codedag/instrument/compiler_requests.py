@@ -20,9 +20,9 @@ from codedag.instrument.codes import CodeKey
 from codedag.instrument.compiled import Compiled
 from codedag.instrument.guard import Declined, Failed, attempt
 from codedag.instrument.instrumented_file import FULL, fits, rewritten
+from codedag.instrument.python import compiled_quietly
 from codedag.instrument.rewrite import CannotRewrite, parsed
 from codedag.instrument.rewrite import rewrite as rewrite_tree
-from codedag.instrument.warned import unheard
 from codedag.ir.sha256 import sha256 as digest
 
 #: Sources without one of these words do not name a compiler that reads byte code.
@@ -74,8 +74,7 @@ def links_in(source: bytes, path: str, compiled: Compiled, main: bool, kind: str
 
 def digests(path: str, sha256: str) -> dict[CodeKey, bytes | None]:
     """The digest of the plain code of each function of a file."""
-    with unheard():
-        return digests_by_place(compile(_source(path, sha256), path, "exec", dont_inherit=True))
+    return digests_by_place(compiled_quietly(path, _source(path, sha256))[0])
 
 
 def compiled_names(paths: Iterable[str]) -> tuple[tuple[str, tuple[str, ...], bool], ...]:

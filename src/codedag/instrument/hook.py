@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.machinery
 import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 from codedag.instrument.program import Program
 from codedag.instrument.python import Plain
@@ -16,9 +17,9 @@ from codedag.instrument.python import Plain
 class _Loader(importlib.machinery.SourceFileLoader):
     """A source loader whose code comes from the rewriter; everything else is Python's own."""
 
-    def __init__(self, fullname: str, path: str, program: Program) -> None:
+    def __init__(self, fullname: str, path: str, program: Program, *, doubled_only: bool = False) -> None:
         super().__init__(fullname, path)
-        self._program = program
+        self._program, self._doubled_only = program, doubled_only
         self._code: types.CodeType | None = None
 
     def prepare(self) -> bool:
@@ -26,7 +27,9 @@ class _Loader(importlib.machinery.SourceFileLoader):
         try:
             source = self.get_data(self.path)
             plain = Plain(self.path, source, partial(super().get_code, self.name))
-            self._code = self._program.load(self.path, source, main=self.name == "__main__", plain=plain)
+            self._code = self._program.load(
+                self.path, source, main=self.name == "__main__", plain=plain, doubled_only=self._doubled_only
+            )
         except (OSError, SyntaxError, ValueError, MemoryError, RecursionError) as error:
             self._program.left_plain[self.path] = f"{type(error).__name__}: {error}"
             return False
@@ -66,13 +69,54 @@ class Finder:
             self._program.left_plain[spec.origin] = "it has no Python source"
 
 
+class NamedFinder(Finder):
+    """Gives the files that an earlier run named code with doubled loops; everything else is loaded by Python itself."""
+
+    def __init__(self, program: Program, only: Collection[str]) -> None:
+        super().__init__(program)
+        self._only = frozenset(only)
+        self._names = frozenset(name for path in only for name in _names_of(path))
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec of a named module, or None to let the other finders answer."""
+        if name.rpartition(".")[2] not in self._names:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if (
+            spec is None
+            or type(spec.loader) is not importlib.machinery.SourceFileLoader
+            or spec.origin not in self._only
+        ):
+            return None
+        loader = _Loader(name, spec.origin, self._program, doubled_only=True)
+        if not loader.prepare():
+            return None
+        spec.loader = loader
+        return spec
+
+
+def _names_of(path: str) -> list[str]:
+    """What a module from this file can be called, by the last part of its name."""
+    parts = Path(path).with_suffix("").parts
+    return list(parts[-2:] if parts[-1] in ("__init__", "__main__") else parts[-1:])
+
+
 @contextmanager
-def importing(program: Program) -> Iterator[None]:
-    """Imports of observed modules go through the rewriter inside this context; named packages that are loaded too."""
-    finder = Finder(program)
+def importing(program: Program, only: Collection[str] | None = None) -> Iterator[None]:
+    """Imports of observed modules go through the rewriter inside this context; named packages that are loaded too.
+
+    With `only`, just these files do, and get doubled loops without sites; without such files no import is looked at.
+    """
+    if only is not None and not only:
+        yield
+        return
+    finder = Finder(program) if only is None else NamedFinder(program, only)
     sys.meta_path.insert(0, finder)
     try:
-        program.attach_loaded()
+        if only is None:
+            program.attach_loaded()
         yield
     finally:
         if finder in sys.meta_path:

@@ -12,11 +12,10 @@ from codedag.instrument.cache import Cache, Entry
 from codedag.instrument.code_digest import digests_by_place
 from codedag.instrument.codes import CodeKey, OwnCodes, codes_by_place
 from codedag.instrument.compiled import Compiled, definitions, left_alone
-from codedag.instrument.python import Plain, uncollected, warns
+from codedag.instrument.python import Plain, compiled_quietly, uncollected
 from codedag.instrument.rewrite import bind, bound_anew, parsed, rewrite
 from codedag.instrument.sites import SiteInfo
 from codedag.instrument.table import Columns, SiteTable
-from codedag.instrument.warned import unheard
 from codedag.ir.sha256 import sha256
 
 if TYPE_CHECKING:
@@ -297,9 +296,8 @@ def rewritten(path: str, source: bytes, compiled: Compiled, form: str = FULL) ->
     own = Compiled(set(before), modules)
     made = rewrite(tree, path, compiled=own, doubled=form == DOUBLED)
     columns = tuple(SiteTable.of(path, made.sites).columns)
-    with unheard():
-        digests = digests_by_place(compile(source, path, "exec", dont_inherit=True))
+    plain, warns = compiled_quietly(path, source)
     return Entry(
         made.code, columns, made.loops, defined, before, modules, frozenset(own.names), own.modules,
-        warns(path, source), digests, left_alone(tree), made.loop_lines,
+        warns, digests_by_place(plain), left_alone(tree), made.loop_lines,
     )  # fmt: skip

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["InstrumentedFile", "Program", "Swap", "functions_of", "owner_of"]
 #: Source bytes of a script above which it is loaded plain unless its doubled code is in the cache: doubling takes
-#: about 2 us a byte, and nobody waits longer than 0.1 s for a program that may turn out to be short.
-DOUBLED_NBYTES_MAX = 50_000
+#: 4 to 8 us a byte, and a program that may turn out to be short must not wait longer than 0.1 s for it.
+DOUBLED_NBYTES_MAX = 20_000
 _TOO_DEEP = "its expressions are nested too deeply to rewrite"
 _NOT_SELECTED = "it was not selected"
 
@@ -203,8 +203,7 @@ class Program:
             return self.opening.open(wanted, compiler, mode)
 
     def fill(self, path: str, loop: int, mode: int = RECORD) -> list[int] | No:
-        """Makes the sites of one loop of a file that was loaded with doubled loops, which may be running, and switches
-        the loop to them; the numbers of the sites."""
+        """Makes the sites of one loop of doubled code, which may be running, and switches it on; their numbers."""
         with self._lock:
             file = self.files.get(path)
             if file is None or file.form != DOUBLED:

@@ -72,14 +72,14 @@ def _time_and_size(status: os.stat_result) -> bytes:
     return b"".join((number & 0xFFFFFFFF).to_bytes(4, "little") for number in numbers)
 
 
-def warns(path: str, source: bytes) -> bool:
-    """Whether compiling a source gives any warning, shown or not."""
+def compiled_quietly(path: str, source: bytes) -> tuple[types.CodeType, bool]:
+    """The code of a source, and whether compiling it gives any warning, shown or not."""
     try:
         with unheard("error"):
-            compile(source, path, "exec", dont_inherit=True)
+            return compile(source, path, "exec", dont_inherit=True), False
     except (SyntaxError, Warning):
-        return True
-    return False
+        with unheard():
+            return compile(source, path, "exec", dont_inherit=True), True
 
 
 @contextmanager
