@@ -8,6 +8,7 @@ import time
 
 import pytest
 from click.testing import CliRunner
+from synthetic_reports import synthetic
 
 from codedag.cli.main import cli
 from codedag.ir import Change, Proof, Report, RunInfo, save
@@ -39,12 +40,26 @@ def test_runs_are_listed_newest_first(ask, codedag_home):
     code, out, _ = ask("runs")
     assert code == 0
     lines = out.splitlines()
-    assert lines[0] == f"{newest.name}: run 'a b.py' 1, ok, 1 change, estimated gain 1.50x, identical"
+    assert lines[0] == f"{newest.name}: run 'a b.py' 1, ok, 1 change, estimated gain 1.50x over 2.0 s, identical"
     assert "failed, nothing was changed" in lines[1]
     assert lines[2] == f"next: codedag view {newest}"
     facts = json.loads(ask("runs", "--json", "--most", "1")[1])
     assert facts["count"] == 2
     assert [(run["path"], run["gain"]) for run in facts["runs"]] == [(str(newest), 1.5)]
+
+
+def test_a_run_is_shown_with_its_verdict_first_and_what_is_slow(ask, codedag_home):
+    path = _run(codedag_home, "20260101-000000-a-000000")
+    save(synthetic("slower"), path / "report.json")
+    code, out, _ = ask("view", str(path))
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[2] == "this run was slower by 4 %; next time train.py:33 stays as it is"
+    assert sum(line.startswith("speed ") and len(line) <= 80 for line in lines) == 1
+    assert "what is slow (share of the process's CPU time, 22.0 s, with all that is called):" in lines
+    assert "\x1b" not in out
+    assert "this run was slower by 4 %" in ask("runs")[1]
+    assert json.loads(ask("runs", "--json")[1])["runs"][0]["gain"] == pytest.approx(0.96)
 
 
 def test_the_newest_run_is_shown_unless_one_is_named(ask, codedag_home):

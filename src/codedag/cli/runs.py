@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from shlex import join, quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from codedag.cli.options import tell
+
+if TYPE_CHECKING:
+    from codedag.ir import Report
 
 
 @click.command("runs", short_help="List the runs that are kept.")
@@ -48,6 +51,7 @@ def kept_runs(folder: Path) -> list[Path]:
 def _facts(path: Path) -> dict[str, Any]:
     """What is known about one run; a file that cannot be read is named, and the others are listed all the same."""
     from codedag.ir import CodedagError, RunDirectory
+    from codedag.view.claim import verdict
 
     run = RunDirectory(path)
     facts: dict[str, Any] = {"path": str(path)}
@@ -57,13 +61,20 @@ def _facts(path: Path) -> dict[str, Any]:
         if run.has("report"):
             report = run.report
             facts |= {
-                "seconds": report.optimised_seconds, "gain": None if report.void else report.gain,
+                "seconds": report.optimised_seconds, "gain": _gain(report), "told": verdict(report).sentence,
                 "changes": len(report.changes), "identical": report.verdict.identical,
                 "mismatches": report.verdict.mismatches,
             }  # fmt: skip
     except CodedagError as error:
         facts["problem"] = error.message
     return facts
+
+
+def _gain(report: Report) -> float | None:
+    """The gain that the run claims or estimates, if it does."""
+    if report.claim is not None:
+        return report.claim.ratio if report.claim.known else None
+    return None if report.void else report.gain
 
 
 def _line(facts: dict[str, Any]) -> str:
@@ -75,8 +86,7 @@ def _line(facts: dict[str, Any]) -> str:
         words.append(facts["problem"])
     elif facts.get("changes"):
         same = "identical" if facts["identical"] else "results DIFFERED" if facts["mismatches"] else "within tolerance"
-        gain = "no gain can be told" if facts["gain"] is None else f"estimated gain {facts['gain']:.2f}x"
-        words.append(f"{facts['changes']} change{'' if facts['changes'] == 1 else 's'}, {gain}, {same}")
+        words.append(f"{facts['changes']} change{'' if facts['changes'] == 1 else 's'}, {facts['told']}, {same}")
     elif "changes" in facts:
         words.append("nothing was changed")
     return f"{name}: {', '.join(words)}"

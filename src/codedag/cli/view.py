@@ -120,10 +120,17 @@ def _show(found: RunDirectory, most: int) -> None:
     report = found.report if found.has("report") else None
     width = shutil.get_terminal_size().columns
     if report is not None:
-        tell("", *text.report(report, width))
+        tell("", *_wrapped(text.report(report, width), width))
         tell(*(["", *slow] if report.heat is not None and (slow := heat.lines(report.heat, width)) else []), "")
     graph = _graph(found)
     if graph is not None:
+        tell(
+            *(
+                ["recorded operations (share of their own time):"]
+                if report is not None and report.heat is not None
+                else []
+            )
+        )
         _show_operations(graph, most, text.floor(info))
         tell(*_covered(found, graph), *_advised(found, graph))
     else:
@@ -133,6 +140,15 @@ def _show(found: RunDirectory, most: int) -> None:
         tell("", *planned)
     page = found.path / "report.html"
     tell("", *([f"report: {page}"] if page.is_file() else []), f"next: {_next(found)}")
+
+
+def _wrapped(lines: list[str], width: int) -> list[str]:
+    """Lines that a terminal of this width has room for; elsewhere a fact stays one line, for other programs."""
+    if not sys.stdout.isatty():
+        return lines
+    from textwrap import wrap
+
+    return [part for line in lines for part in wrap(line, width, subsequent_indent="    ", drop_whitespace=False)]
 
 
 def _timed(found: RunDirectory) -> tuple[Events, int] | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from codedag.ir import Claim, Report
 
@@ -14,8 +15,7 @@ OWN_SHARE_SLOWER = 0.03
 START_SECONDS_SAID = 0.05  # what was added before and after the program is said from here on
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """How the run went: one word for programs, the figure alone, a sentence, and what the figure is of."""
 
     tone: Tone

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from codedag.ir import Heat, HotFunction
 
@@ -11,8 +11,7 @@ PACKAGES_NAMED = 4
 BAR_CELLS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """A part of the process's CPU time: who spent it, and the seconds."""
 
     name: str

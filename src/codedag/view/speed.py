@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from codedag.ir import Block, Speed
 
@@ -14,8 +15,7 @@ CELLS_MIN = 8  # below this a line shows no course
 BLOCKS_MAX = 600  # that a page draws: more than one for each two pixels of its chart
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(msgspec.Struct, frozen=True):
     """Seconds of one turn as written and with the changes; None = there was no such block."""
 
     plain: float | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from codedag.ir import Change, Declined, Report
 from codedag.view import heat, speed
@@ -15,13 +15,12 @@ CHANGES_NAMED = (3, 2)  # as many as fit, at least one
 DECLINED_MAX = 20  # in the long form; all of them are in report.json
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
+class Screen(msgspec.Struct, frozen=True):
     """Where the lines are shown: columns that are left for them, and whether it has block characters."""
 
     width: int = 71  # of a terminal with 80 columns, without "codedag: "
     ascii_only: bool = False
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
 
 
 def five_lines(report: Report, page: str, screen: Screen | None = None) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -56,7 +55,7 @@ def _heat(heat: Heat, sources: _Sources) -> dict[str, Any]:
         "waiting": heat.waiting_seconds,
         "own": heat.own_seconds,
         "biased": heat.is_biased,
-        "parts": [asdict(part) for part in heats.parts(heat)],
+        "parts": [msgspec.structs.asdict(part) for part in heats.parts(heat)],
         "functions": [msgspec.to_builtins(one) for one in sorted(heat.functions, key=lambda f: -f.total_seconds)],
         "lines": _lines(heat, sources),
         "newer": sorted(sources.newer),

@@ -137,7 +137,7 @@ function absentFiles() {
 PAGES.push({ id: "summary", title: "Summary", show(page) {
   const report = DATA.report, lines = timeBars(report), plan = DATA.plan;
   const speed = DATA.speed && speedCard(DATA.speed, report.claim ? "w8" : "w12"), claim = report && report.claim ? claimCard(report, speed ? "w4" : "w12") : null;
-  page.append(...notices(), el("div.grid", null, claim, speed, DATA.heat ? heatCards(DATA.heat) : null, claim ? accountCard(report) : verdictCard(report), claim ? null : equalityCard(report), claim ? null : machineCard(),
+  page.append(...notices(), el("div.grid", null, claim ? claim : [verdictCard(report), equalityCard(report), machineCard()], speed, DATA.heat ? heatCards(DATA.heat) : null, claim ? accountCard(report) : null,
     lines.length ? card(plan ? "w6" : "w12", "Time of the program", bars(lines)) : null,
     plan && card(lines.length ? "w6" : "w12", "Time of the recorded operations", bars(planBars(plan)),
       el("p.soft.small", null, "Sums over the calls that were recorded. The plan's time is simulated from measured costs; the page “Plan” takes it apart.")),
@@ -151,5 +151,6 @@ function hottestCard() {
   const hot = OPS.filter(works).sort((a, b) => b.own - a.own).slice(0, 10);
   return card("w12", "Hottest operations", bars(hot.map((op) => ({ label: el("span", null, opLink(op)), title: `${op.name} ${op.file}:${op.line}`, value: op.own,
     words: `${timeText(op.own)} · ${shareText(op.own / total)} · ${many(op.calls, "call")}`, colour: "var(--heat3)" }))),
-    el("p", null), el("a", { href: "#operations" }, `all ${numberText(DATA.whole.operations)} operations`), " · ", el("a", { href: "#graph" }, "the graph"));
+    el("p", null), el("a", { href: "#operations" }, `all ${numberText(DATA.whole.operations)} operations`), " · ", el("a", { href: "#graph" }, "the graph"),
+    el("span.soft.small", null, ` · shares of the own time of all recorded operations (${timeText(DATA.whole.seconds)})`));
 }
