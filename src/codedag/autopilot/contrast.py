@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from codedag.autopilot.change import Evidence, Interval
-from codedag.autopilot.intervals import bounds, median
+from codedag.autopilot.intervals import bounds, median, sign
 from codedag.autopilot.policy import Policy
 
 ROUND_BLOCKS = 4
@@ -123,12 +123,12 @@ class Contrast:
 
     def add(self, blocks: Sequence[Block]) -> None:
         """Takes in a round of four blocks."""
-        sign = 1 if blocks[1].on else -1
+        on_second = 1 if blocks[1].on else -1
         walls, cpus = [block.wall_log() for block in blocks], [block.cpu_log() for block in blocks]
-        pair = sign * (walls[0] - walls[1]), sign * (walls[3] - walls[2])
+        pair = on_second * (walls[0] - walls[1]), on_second * (walls[3] - walls[2])
         self._pairs.append(pair)
         self.wall.append(sum(pair) / 2)
-        self.cpu.append(sign * (cpus[0] - cpus[1] + cpus[3] - cpus[2]) / 2)
+        self.cpu.append(on_second * (cpus[0] - cpus[1] + cpus[3] - cpus[2]) / 2)
         self.same.append(walls[1] - walls[2])
         self._lengthen()
         self._forget()
@@ -190,10 +190,11 @@ class Contrast:
         self._looks += 1
         self._next_look = max(count + 1, math.ceil(count * self.policy.look_growth))
         error = self.policy.error_rate * 6 / (math.pi * self._looks) ** 2  # the errors of all looks add up to the rate
-        found = bounds(self.wall[self._tested :], error)
-        if found is None or found[0] <= 0 <= found[2] or abs(found[1]) < math.log(self.policy.least_ratio):
+        values = self.wall[self._tested :]
+        found = sign(values, error)
+        if not found or abs(median(values)) < math.log(self.policy.least_ratio):
             return Decision.OPEN
-        return self._decided(Decision.KEEP if found[0] > 0 else Decision.SLOWER)
+        return self._decided(Decision.KEEP if found > 0 else Decision.SLOWER)
 
     def _clear(self) -> Decision:
         """The decision if every single pair shows a large difference in the same direction."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 from statistics import NormalDist
 
 EXACT_MAX = 30  # values up to which the distribution of the rank sum is counted; beyond, it is normal
-_STEPS = 30  # of bisection: a billionth of the range
+_STEPS = 20  # of bisection: a millionth of the range
 Bounds = tuple[float, float, float]  # low, middle, high
 
 
@@ -80,3 +80,12 @@ def bounds(values: Sequence[float], error: float) -> Bounds | None:
         return None
     top = n * (n + 1) / 2
     return _crossing(values, top - limit - 0.5), _crossing(values, top / 2), _crossing(values, limit + 0.5)
+
+
+def sign(values: Sequence[float], error: float) -> int:
+    """1 if the centre is above 0, -1 if below, 0 if the values do not show it with this error."""
+    n = len(values)
+    limit, above = critical(n, error), rank_sum(values, 0.0)
+    if limit < 0 or limit < above < n * (n + 1) / 2 - limit:
+        return 0
+    return 1 if above > limit else -1

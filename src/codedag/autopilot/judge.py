@@ -59,6 +59,10 @@ class Judge:
         self._retry_at: dict[int, float] = {}
         self._retries: dict[int, int] = {}
 
+    def now(self) -> float:
+        """The seconds of its clock."""
+        return self._clock()
+
     # -- which changes there are
 
     def add(self, change: Change) -> None:

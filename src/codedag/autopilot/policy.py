@@ -19,20 +19,20 @@ class KindPolicy:
     retries_max: int = 2
 
 
-#: One row a kind.  Grace of 50 ms: compared calls and the first table or proof of a variant cost 5 to 40 ms once.
+#: One row a kind.  Where no measurement is named, the number is chosen and tests hold the behaviour it gives.
 KINDS: dict[str, KindPolicy] = {
     # pays from its first call on, or never
     "substitute": KindPolicy(),
-    # the first call of a chain builds a table or loads a kernel (up to 40 ms); two deferred values may be under way
+    # its first call builds a table or loads a kernel
     "fuse": KindPolicy(grace_seconds=0.1),
-    # has no hit in a program's first epoch; keys and copies of decoded pictures took 0.3 to 2 % of a turn where they
-    # later paid 15x a call, and 3 to 45 % where they never did
+    # has no hit in a program's first epoch: a judge of its first 20 blocks kills what pays later
     "remember": KindPolicy(hits_before_verdict=8, fill_share_max=0.02),
-    # is admitted only after an argument was seen twice, so it needs no fill budget: 0.55x for 20 s was the price of one
+    # admitted only after an argument was seen twice, so it needs no fill budget: one cost a scipy.signal program 0.55x
+    # for 20 s
     "recall": KindPolicy(hits_before_verdict=4, grace_seconds=0.02),
     # one call may be the whole program: there is no second block to wait for
     "rows": KindPolicy(grace_seconds=0.5),
-    # threads and allocators keep what an earlier block queued: two batches are prefetched per worker
+    # threads and allocators keep what an earlier block queued: DataLoaders prefetch two batches a worker
     "settings": KindPolicy(carry_over_turns=3, grace_seconds=0.2, retry_seconds=60.0),
 }
 
@@ -41,7 +41,7 @@ KINDS: dict[str, KindPolicy] = {
 class Policy:
     """What the judge must know of blocks, verdicts and how much time it may take from the changes."""
 
-    # Three turns: one long turn in a block must not be the block.  50 ms: the clock, a flip and a callback cost 20 us.
+    # Three turns: one long turn must not be the whole block.  50 ms: the judge takes 50 us a block, on a busy machine.
     block_turns_min: int = 3
     block_seconds_min: float = 0.05
     # Where three in eight blocks in the same state differ by 10 %, turns are of unlike length.  Then blocks become
@@ -59,12 +59,15 @@ class Policy:
     error_rate: float = 0.03
     first_look: int = 7  # rounds of four blocks; fewer cannot show 3 % by a rank test (2^-6 = 1.6 %)
     look_growth: float = 1.41
-    least_ratio: float = 1.002  # a smaller difference is none: alignment of code and memory makes as much
+    least_ratio: float = 1.002  # a smaller difference is none
     # A large difference is decided earlier: all pairs of the first four rounds must show 10 %, in one direction.
     clear_looks: tuple[int, ...] = (4, 6)
     clear_ratio: float = 1.10
     outlier_ratio: float = 3.0  # a block this much longer than its kind's median is void
     outlier_window: int = 9  # blocks whose median it is
+    outlier_turn_ratio: float = (
+        20.0  # a block with a turn this much longer than its mean one is void: a suspend, an epoch
+    )
     noise_max: float = 0.05  # up to here a verdict is remembered: blocks from a busy hour said 0.16x of what was 1.1x
     trial_seconds_max: float = 50.0  # then the accounts decide
     trial_rounds_max: int = 320
@@ -72,9 +75,9 @@ class Policy:
     wide_ratio: float = 1.10  # an interval wider than this at the end of a trial says nothing
     confidence: float = 0.95  # of the claimed interval
     gain_rounds_min: int = 6  # fewer: no claim
-    rounds_kept: int = 512
-    #: Share of the seconds an account says it saved that is believed where there are no turns: compared calls run with
-    #: warm caches, so they flatter the variant by up to a fifth.
+    rounds_kept: int = 256
+    #: Share of the seconds an account says it saved that is believed where there are no turns.  Compared calls run with
+    #: warm caches, which flatters a variant: sums of calls claimed 1.17x for a program at 0.55x.
     saved_share_believed: float = 0.8
     kinds: Mapping[str, KindPolicy] = field(default_factory=lambda: KINDS)
 

@@ -1,0 +1,107 @@
+"""The price list: what may be spent by when, what is worth its price, and how long a run is expected to be."""
+
+import pytest
+
+from codedag.autopilot import budget
+from codedag.autopilot.budget import Budget
+
+
+class Clock:
+    def __init__(self):
+        self.seconds = 100.0
+
+    def __call__(self):
+        return self.seconds
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def test_nothing_may_be_spent_before_time_has_passed(clock):
+    assert not Budget(clock).may(0.001)
+    assert Budget(clock, advance_seconds=0.1).may(0.1)
+
+
+def test_two_percent_of_the_time_that_has_passed(clock):
+    plan = Budget(clock)
+    clock.seconds += 10
+    assert plan.allowed() == pytest.approx(0.2)
+    assert plan.may(0.19)
+    assert not plan.may(budget.COMPILER_PROCESS_SECONDS)
+    plan.spend(0.15, "proof")
+    assert not plan.may(0.1)
+    clock.seconds += 10
+    assert plan.may(0.1)
+    assert plan.spent_by == {"proof": 0.15}
+
+
+def test_a_fifth_of_what_was_saved(clock):
+    plan = Budget(clock)
+    clock.seconds += 10
+    plan.saved(5.0)
+    assert plan.allowed() == pytest.approx(0.2 + 1.0)
+    plan.saved(-3.0)  # a loss is no debt of the price list: the judge takes such a change back
+    assert plan.allowed() == pytest.approx(1.2)
+
+
+def test_cpu_time_of_our_threads_counts(clock):
+    cpu = Clock()
+    plan = Budget(clock, cpu)
+    clock.seconds += 10
+    cpu.seconds += 0.15
+    plan.spend(0.04, "helper")
+    assert plan.spent() == pytest.approx(0.19)
+    assert not plan.may(0.02)
+    assert plan.may(0.005)
+
+
+def test_a_run_is_expected_to_take_as_long_again(clock):
+    plan = Budget(clock)
+    clock.seconds += 7
+    assert plan.remaining_expected() == pytest.approx(7)
+
+
+def test_earlier_runs_say_how_long_this_one_is(clock):
+    plan = Budget(clock, run_seconds=[2.0, 30.0, 40.0, 50.0])
+    clock.seconds += 10
+    assert plan.remaining_expected() == pytest.approx(30)
+    clock.seconds += 50  # longer than all of them
+    assert plan.remaining_expected() == pytest.approx(60)
+
+
+def test_a_candidate_must_promise_three_times_its_price(clock):
+    plan = Budget(clock, run_seconds=[110.0])
+    clock.seconds += 10
+    assert plan.is_worth(1.0, 0.1)  # 0.1 * 100 s * 0.4 = 4 s
+    assert not plan.is_worth(1.0, 0.05)
+    assert plan.is_worth(1.0, 0.05, chance=0.9)
+    assert plan.may(0.1, potential_share=0.1)
+    assert not plan.may(0.1, potential_share=0.001)  # it may, and is not worth it
+    assert not plan.may(1.0, potential_share=0.1)  # it is worth it, and may not yet
+
+
+def test_a_short_program_pays_for_nothing(clock):
+    plan = Budget(clock)
+    clock.seconds += 2
+    assert not plan.may(budget.COMPILER_PROCESS_SECONDS, potential_share=0.9)
+    assert plan.may(budget.SWAP_SECONDS, potential_share=0.9)
+
+
+def test_a_clock_that_goes_back_gives_no_credit(clock):
+    plan = Budget(clock)
+    clock.seconds -= 50
+    assert plan.elapsed() == 0
+    assert not plan.may(0.001)
+
+
+def test_memory_is_thirty_megabytes_or_three_percent(clock):
+    plan = Budget(clock)
+    assert plan.may_hold(30_000_000, 100_000_000)
+    assert not plan.may_hold(30_000_001, 100_000_000)
+    assert plan.may_hold(60_000_000, 2_000_000_000)
+    plan.hold(29_000_000, "code")
+    assert not plan.may_hold(2_000_000, 100_000_000)
+    plan.hold(-29_000_000, "code")
+    assert plan.may_hold(2_000_000, 100_000_000)
