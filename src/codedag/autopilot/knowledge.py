@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from codedag._version import __version__
-from codedag.autopilot.shares import Proven
+from codedag.autopilot.processes.worker_report import Proven
 from codedag.instrument.cache import rewriter_version
 from codedag.ir.fields import Factor, Natural, NBytes, Seconds, Share
 from codedag.ir.installed import version_of

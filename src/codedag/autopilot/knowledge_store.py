@@ -28,7 +28,7 @@ from codedag.autopilot.knowledge import (
     machine,
     versions,
 )
-from codedag.autopilot.shares import Proven, move_of
+from codedag.autopilot.processes.worker_report import Proven, move_of
 from codedag.instrument.guard import attempt
 from codedag.instrument.launch import Target
 from codedag.ir import clock as time

@@ -8,8 +8,8 @@ import msgspec
 
 from codedag.autopilot.estimate import PAGE, PAGE_PER_OPERATION, Estimate, Late, Spans, estimate
 from codedag.autopilot.pilot import Applied, Pilot
+from codedag.autopilot.processes.worker_report import Proven, Share, join, move_of
 from codedag.autopilot.settled import since
-from codedag.autopilot.shares import Proven, Share, join, move_of
 from codedag.ir import Change, CostTable, Declined, Graph, Move, Op, Plan, Proof, Report, Source
 from codedag.migrate.trial import EVERY, FIRST, RAREST, Trial
 from codedag.plan.serial import serial_plan

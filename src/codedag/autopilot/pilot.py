@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
 from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
+from codedag.autopilot.processes.exchange import WorkerExchange
+from codedag.autopilot.processes.worker_report import Proven
 from codedag.autopilot.proving import Proving, WhenProven
 from codedag.autopilot.recalled import Recalled, is_recalled
 from codedag.autopilot.repeats import Repeats
@@ -26,8 +28,6 @@ from codedag.autopilot.rest import Rest
 from codedag.autopilot.rows import Rows
 from codedag.autopilot.scalars import Scalars
 from codedag.autopilot.settled import Settled
-from codedag.autopilot.shares import Proven
-from codedag.autopilot.team import Team
 from codedag.backends.effects import Effects
 from codedag.backends.registry import EXACT, Equivalence
 from codedag.instrument import sites as site_module
@@ -87,7 +87,7 @@ class Pilot:
     settled: Settled = field(default_factory=Settled)
     started_at: float = 0.0
     forked: int = 0
-    team: Team = field(init=False)
+    team: WorkerExchange = field(init=False)
     replay: Replay = field(init=False)
     heap: Heap = field(init=False)
     scalars: Scalars = field(init=False)
@@ -115,7 +115,7 @@ class Pilot:
         self.recorder = Recorder(self.program.names, self._saw)
         self.prove = Proving(self.synchronous, self._aside, self.is_beside)
         self.shelf = Shelf(synchronous=self.synchronous)
-        self.team, self.replay = Team(self), Replay(self)
+        self.team, self.replay = WorkerExchange(self), Replay(self)
         self.rows, self.recalled, self.when_proven = Rows(self), Recalled(self), WhenProven(self)
         self.heap, self.scalars = Heap(self.memory.most_nbytes), Scalars(self)
 

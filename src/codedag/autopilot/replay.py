@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
 from codedag.autopilot.applied import PLACE, Refused
+from codedag.autopilot.processes.worker_report import Proven
 from codedag.autopilot.rows import ROW_BY_ROW
-from codedag.autopilot.shares import Proven
 from codedag.devices.present import load
 from codedag.instrument.program import InstrumentedFile
 from codedag.ir import Move

@@ -21,8 +21,8 @@ from codedag.autopilot.live import Live
 from codedag.autopilot.options import Options
 from codedag.autopilot.outcome import Outcome, conclude
 from codedag.autopilot.pilot import Pilot
+from codedag.autopilot.processes.report_folder import WorkerReports
 from codedag.autopilot.replay import GONE
-from codedag.autopilot.workers import Crew
 from codedag.devices.host import this_machine
 from codedag.instrument import launch
 from codedag.instrument.guard import Failed, after
@@ -106,7 +106,7 @@ def _pilot(target: Target, keeper: Keeper, options: Options) -> Pilot:
         from codedag.autopilot.placed import Placed  # with all that library patches need
 
         pilot.placed = Placed(pilot, options.wishes)
-    pilot.team.crew = Crew(None if keeper.broken else keeper.path / "workers")
+    pilot.team.crew = WorkerReports(None if keeper.broken else keeper.path / "workers")
     pilot.team.crew.prepare()
     return pilot
 

@@ -25,7 +25,7 @@ from codedag.autopilot.knowledge_store import (
     is_open,
     taken_back,
 )
-from codedag.autopilot.shares import Proven
+from codedag.autopilot.processes.worker_report import Proven
 from codedag.instrument.launch import Target
 from codedag.ir.errors import CannotWrite
 from codedag.ir.report import HotFunction, HotTurn

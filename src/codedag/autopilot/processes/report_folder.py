@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codedag.autopilot import shares
-from codedag.autopilot.shares import Proven, Share, WorkerReport
+from codedag.autopilot.processes import worker_report
+from codedag.autopilot.processes.worker_report import Proven, Share, WorkerReport
 from codedag.instrument.children import ReportFolder
 from codedag.ir import clock as time
 from codedag.ir.errors import CodedagError
 from codedag.trace.gathered import Gathered
 from codedag.trace.records import Records
 
-AGAIN = 1.0  # seconds between two reports of a worker, once the first is written
-FIRST_WORD = (-1,)  # the state of a worker that has only begun
+REPORT_SECONDS = 1.0  # between two reports of a worker, once the first is written
+BEGUN = (-1,)  # the state of a worker that has only begun
 
 
 @dataclass(slots=True)
-class Crew:
-    """The files by which the processes of one program tell each other what they have done."""
+class WorkerReports:
+    """The reports of all worker processes of one program, and the one that this process writes."""
 
     folder: Path | None
     process: int = field(default_factory=os.getpid)
@@ -69,9 +69,9 @@ class Crew:
         made.fill(gathered)
         return made
 
-    # -- telling
+    # -- writing
 
-    def tell(self, make: Callable[[WorkerReport], None], state: tuple[int, ...], *, last: bool = False) -> None:
+    def write(self, make: Callable[[WorkerReport], None], state: tuple[int, ...], *, last: bool = False) -> None:
         """Writes the report of this worker if there is news in it; a full disk must not disturb the program."""
         now = time.monotonic()
         if self.folder is None or (not last and (state == self._written or now < self._due)):
@@ -85,15 +85,15 @@ class Crew:
             report.write(self.folder)
         except CodedagError as error:
             self.failure = error.message
-        self._written, self._due = state, 0.0 if state == FIRST_WORD else now + AGAIN
+        self._written, self._due = state, 0.0 if state == BEGUN else now + REPORT_SECONDS
 
-    # -- hearing
+    # -- reading
 
-    def hear(self) -> bool:
+    def read(self) -> bool:
         """Reads the reports that are new; says whether there were any."""
         changed = self._files.changed()
         for path in changed:
-            found, bad = shares.read([path])
+            found, bad = worker_report.read([path])
             self.bad += bad
             if found:
                 self._reports[path.name] = found[0]
@@ -101,7 +101,7 @@ class Crew:
 
     @property
     def reports(self) -> list[WorkerReport]:
-        """What the other processes have told so far."""
+        """The reports of the other processes so far."""
         return [report for report in tuple(self._reports.values()) if report.process != self.process]
 
     def by_change(self) -> dict[tuple[str, str, tuple[int, ...]], list[Share]]:

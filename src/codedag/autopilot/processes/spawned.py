@@ -1,4 +1,4 @@
-"""A spawned process of a program under a pilot: what it needs to observe, plan and switch as the program does."""
+"""Start of the pilot in a spawned worker process, with the changes that the program had when it started the worker."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from codedag.autopilot.pilot import Pilot
-from codedag.autopilot.shares import Proven
-from codedag.autopilot.workers import Crew
+from codedag.autopilot.processes.report_folder import WorkerReports
+from codedag.autopilot.processes.worker_report import Proven
 from codedag.instrument.hook import Finder
 from codedag.instrument.program import Program
 from codedag.trace.processes import rewrite_main
@@ -21,7 +21,9 @@ def begin(ticket: dict[str, Any]) -> None:
     program = Program.of_terms(ticket["program"])
     folder = ticket["folder"]
     pilot = Pilot(program, **ticket["settings"])
-    pilot.team.crew = Crew(Path(folder) if folder is not None else None, parent=ticket["parent"], root=ticket["root"])
+    pilot.team.crew = WorkerReports(
+        Path(folder) if folder is not None else None, parent=ticket["parent"], root=ticket["root"]
+    )
     pilot.known = msgspec.convert(ticket["known"], list[Proven])
     sys.meta_path.insert(0, Finder(program))
     if ticket["main"]:

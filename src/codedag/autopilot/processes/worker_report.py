@@ -1,4 +1,4 @@
-"""What one process did with the changes: written by each worker, read by the program, joined in the report."""
+"""Report of one worker process: what it did with each change, what it observed, and how it ended."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from codedag.ir.files import write_atomically
 from codedag.migrate.trial import FIRST, Trial
 from codedag.trace.records import Records
 
-MOST_PAIRS = 100  # timings that one process hands over per change
-ENOUGH = FIRST - 2  # checked calls without a difference after which others may begin with a change
+PAIRS_MAX = 100  # timings that one process reports per change
+CHECKED_CALLS_MIN = FIRST - 2  # checked calls without a difference after which others may begin with a change
 
 
 class Proven(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class Share(msgspec.Struct, kw_only=True):
     @property
     def is_proven(self) -> bool:
         """Whether this process has seen enough of the change to recommend it."""
-        return self.active and self.checked >= ENOUGH and not self.mismatches
+        return self.active and self.checked >= CHECKED_CALLS_MIN and not self.mismatches
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -105,7 +105,7 @@ def share_of(applied: Any, program: Program) -> Share:
         move=move_of(applied, program), calls=trial.calls, checked=trial.checked, mismatches=trial.mismatches,
         unverified=trial.unverified,
         active=trial.active, reason=trial.reason, declined=dict(trial.declined.most_common(10)),
-        pairs=thinned(trial.pairs, MOST_PAIRS),
+        pairs=thinned(trial.pairs, PAIRS_MAX),
     )  # fmt: skip
 
 

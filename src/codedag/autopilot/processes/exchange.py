@@ -1,4 +1,4 @@
-"""The pilots of one program's processes as a team: a worker tells what it has proven, the others begin with it."""
+"""Exchange of changes between the processes of a program: what one worker has proven, later ones begin with."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from codedag.autopilot.capped import WORKER, Capping, workers_here
-from codedag.autopilot.shares import Refusal, WorkerReport, move_of, share_of
-from codedag.autopilot.workers import FIRST_WORD, Crew
+from codedag.autopilot.processes.report_folder import BEGUN, WorkerReports
+from codedag.autopilot.processes.worker_report import Refusal, WorkerReport, move_of, share_of
 from codedag.backends.registry import known_sources
 from codedag.instrument import sites as site_module
 from codedag.instrument.children import Follower, follow, unfollow
@@ -24,17 +24,17 @@ from codedag.trace.records import join
 
 if TYPE_CHECKING:
     from codedag.autopilot.pilot import Pilot
-WORKERS = 16  # that may share the memory for what is kept
+WORKERS_MAX = 16  # that may share the memory for what is kept
 #: The kinds of changes that processes take over from each other; memory and threads are each one's own.
 SHARED = ("fuse", "substitute")
 
 
-class Team(Follower):
-    """What this process tells the others, and takes over from them; this object lives in each of them."""
+class WorkerExchange(Follower):
+    """Follower that reports the changes of this process and adopts those of others; one lives in each process."""
 
     def __init__(self, pilot: Pilot) -> None:
         self.pilot = pilot
-        self.crew = Crew(None)
+        self.crew = WorkerReports(None)
         self.capping = Capping(pilot.program)
         self._adopted: set[tuple[str, str, tuple[int, ...]]] = set()
         self._began = 0.0
@@ -82,27 +82,27 @@ class Team(Follower):
             attempt(self._share_memory)
             self.pilot.memory.in_worker = self._may_change and workers_here() > 0
             self._capped = self._may_change and attempt(self.capping.begin_worker) is True
-        attempt(self.crew.tell, self._fill, FIRST_WORD)  # so that the program knows of this process, however it ends
+        attempt(self.crew.write, self._fill, BEGUN)  # so that the program knows of this process, however it ends
         self.pilot.tick()
 
     def _share_memory(self) -> None:
         """Workers do not know of each other: each may keep as much as lets many of them stay below the budget."""
         memory = self.pilot.memory
         whole = _free_nbytes() // 4 if memory.most_nbytes is None else memory.most_nbytes
-        memory.most_nbytes = memory.nbytes + max(whole - memory.nbytes, 0) // WORKERS
+        memory.most_nbytes = memory.nbytes + max(whole - memory.nbytes, 0) // WORKERS_MAX
 
     def end_worker(self) -> None:
         """Writes what this worker did, as the last thing."""
-        attempt(self.crew.tell, self._fill, self._state(), last=True)
+        attempt(self.crew.write, self._fill, self._state(), last=True)
 
     def look(self) -> None:
         """What is done now and then: a worker tells, the program listens."""
         if self.crew.is_worker:
-            self.crew.tell(self._fill, self._state())
+            self.crew.write(self._fill, self._state())
         elif not self.pilot.synchronous:
             self.adopt()
 
-    # -- telling
+    # -- reporting
 
     def ticket(self, main: str | None) -> dict[str, Any]:
         """What a spawned process must know to do as this one."""
@@ -119,7 +119,7 @@ class Team(Follower):
     @staticmethod
     def arrive(ticket: dict[str, Any]) -> None:
         """Starts a pilot in a spawned process."""
-        from codedag.autopilot.arrival import begin
+        from codedag.autopilot.processes.spawned import begin
 
         begin(ticket)
 
@@ -161,7 +161,7 @@ class Team(Follower):
         now = time.perf_counter()
         report.spans = [(file, owner, (w.ended or now) - w.started) for (file, owner), w in own.items()]
 
-    # -- hearing
+    # -- adopting
 
     def gathered(self) -> Gathered:
         """What all processes observed, with what each saw of itself over time."""
@@ -182,7 +182,7 @@ class Team(Follower):
 
     def conclude(self) -> list[str]:
         """What is to be said about other processes once the program has ended: whose report is missing or cut."""
-        self.crew.hear()
+        self.crew.read()
         reports = self.crew.reports
         notes = [f"process {r.process} ran as written: {r.failure}" for r in reports if r.failure]
         capped = sum(report.capped for report in reports)
@@ -199,7 +199,7 @@ class Team(Follower):
     def adopt(self) -> None:
         """Makes the changes that workers have proven, for the processes that are started from now on."""
         pilot = self.pilot
-        if not self._may_change or not self.crew.hear():
+        if not self._may_change or not self.crew.read():
             return
         self._take_back_what_disappoints()
         pilot.later(_load_registry)  # here, once, and not in every worker that plans

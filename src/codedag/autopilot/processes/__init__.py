@@ -1,0 +1,1 @@
+"""Worker processes of the program: their reports, and the exchange of proven changes."""
