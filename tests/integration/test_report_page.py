@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from page_instances import Ambiguous, as_files, changed, instance, peaks, plan_of, times
 from synthetic_reports import GAINS, synthetic
 
-from codedag.ir import Edge, Event, Events, Graph, Lane, RunDirectory, save
+from codedag.ir import Block, Edge, Event, Events, Graph, Lane, Mark, RunDirectory, Speed, save
 from codedag.plan.decide import make_plan
 from codedag.view.claim import verdict
 from codedag.view.fold import picture
@@ -31,6 +31,7 @@ from codedag.view.svg import frames_of, weight_of
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium here (Debian package: chromium)")
 
 INSTANCES = 1000
+HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture(scope="module")
@@ -777,6 +778,31 @@ def test_blocks_without_changes_are_points_below_the_line(browser, judged):
     blocks = synthetic("faster").speed.blocks
     for words, kind in (("as written", False), ("with the changes", True)):
         assert sum(words in title for title in titles) == sum(b.changed is kind and not b.void for b in blocks)
+
+
+@pytest.mark.parametrize(
+    "speed",
+    [
+        Speed(blocks=[Block(start=0.0, seconds=1e-6, turns=9000, changed=True)]),
+        Speed(blocks=[Block(start=5.0, seconds=9000.0, turns=1)], marks=[Mark(name="m", seconds=0.0)] * 40),
+        Speed(blocks=[Block(start=0.0, seconds=0.0, turns=0), Block(start=0.0, seconds=1.0, turns=5, void=True)]),
+        Speed(
+            unit="<b>x</b>", blocks=[Block(start=0.0, seconds=1.0, turns=5)], marks=[Mark(name=HOSTILE, seconds=9.0)]
+        ),
+    ],
+)
+def test_odd_speeds_are_drawn(browser, judged, speed):
+    folder = judged("faster")
+    save(replace(synthetic("faster"), speed=speed), folder / "report.json")
+    browser.resize(800, 1000)
+    _open(browser, folder)
+    shown = _show(browser, "summary")
+    assert "NaN" not in browser.run("document.querySelector('main').innerHTML")
+    assert browser.run("document.documentElement.scrollWidth") <= 800
+    assert browser.run("document.querySelectorAll('main b b, main img').length") == 0
+    assert "What is slow" in shown
+    browser.resize(1500, 1000)
+    _quiet(browser)
 
 
 def test_a_slower_run_says_so_before_anything_else(browser, judged):

@@ -93,7 +93,7 @@ class Heat(msgspec.Struct, frozen=True, kw_only=True):
 
     sampled_seconds: Seconds
     cpu_seconds: Seconds = 0.0  # of the whole process: what every `share` is of
-    waiting_seconds: Seconds = 0.0  # of the main thread: asleep, or blocked on a lock, a file or another process
+    waiting_seconds: Seconds = 0.0  # of all threads: asleep, or blocked on a lock, a file or a process
     own_seconds: Seconds = 0.0  # CodeDAG's own CPU time, part of `cpu_seconds`
     is_biased: bool = False  # whether some code could not be sampled as often as other code
     functions: list[HotFunction] = msgspec.field(default_factory=list)

@@ -61,7 +61,9 @@ def lines(heat: Heat, width: int = 80) -> list[str]:
         words = f"{function.name}  ({place(function)})"
         found.append(head + shortened(words, width - len(head)))
     if heat.waiting_seconds:
-        found.append(f"  the main thread waited {heat.waiting_seconds:.1f} of {heat.sampled_seconds:.1f} s")
+        found.append(
+            f"  all threads waited for {heat.waiting_seconds:.1f} s, the run took {heat.sampled_seconds:.1f} s"
+        )
     return found
 
 

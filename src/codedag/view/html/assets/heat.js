@@ -11,7 +11,7 @@ function heatCards(heat) {
 
 function functionsCard(heat, width) {
   const shown = heat.functions.slice(0, FUNCTIONS_SHOWN), rest = heat.functions.slice(FUNCTIONS_SHOWN);
-  return card(width, "What is slow", el("p", null, `${timeText(heat.whole)} of CPU time in the whole process`, heat.waiting ? `; the main thread waited ${timeText(heat.waiting)} of ${timeText(heat.sampled)}` : "", "."),
+  return card(width, "What is slow", el("p", null, `${timeText(heat.whole)} of CPU time in the whole process`, ` in ${timeText(heat.sampled)}`, heat.waiting ? `; its threads waited for ${timeText(heat.waiting)} in all` : "", "."),
     partsBar(heat), functionBars(heat, shown),
     rest.length ? el("details", null, el("summary.soft", null, many(rest.length, "more function")), functionBars(heat, rest)) : null,
     el("p.soft.small", null, "Bars: share of the process's CPU time; red: in the function itself, pale: in what it calls, so shares add up to more than 100 %. From samples",
