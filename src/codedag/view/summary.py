@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from codedag.ir import Change, Declined, Report
@@ -30,7 +32,7 @@ def five_lines(report: Report, page: str, screen: Screen | None = None) -> list[
     """
     screen = screen or Screen()
     width = screen.width
-    lines = [shortened(f"{verdict(report).sentence}{_reasons(report)}", width), *_speed_line(report, screen)]
+    lines = [_fitting(_clauses(f"{verdict(report).sentence}{_reasons(report)}"), width), *_speed_line(report, screen)]
     if report.changes or report.verdict.checked:
         lines += (
             [_fitting(_results_and_changes(report), width)]
@@ -69,6 +71,12 @@ def every_line(report: Report, place: str, screen: Screen | None = None) -> list
 def _fitting(forms: list[str], width: int) -> str:
     """The first of these forms, longest first, that fits; the last one is cut if it must be."""
     return next((form for form in forms if len(form) <= width), shortened(forms[-1], width))
+
+
+def _clauses(sentence: str) -> list[str]:
+    """The sentence, and without its last clauses, one after the other."""
+    ends = [match.start() for match in re.finditer("[;,] ", sentence)]
+    return [sentence, *(sentence[:end] for end in reversed(ends))]
 
 
 def _reasons(report: Report) -> str:
@@ -141,7 +149,8 @@ def biggest_left(report: Report) -> list[str]:
     function = heat.hottest(report.heat) if report.heat is not None else None
     if report.heat is None or function is None:
         shown = report.declined[:1] if report.changes else []
-        return [f"biggest thing left: {_declined_line(one)}" for one in shown]
+        lines = [form for one in shown for form in (_declined_line(one), f"{short(one.what)} at {_place(one.where)}")]
+        return [f"biggest thing left: {line}" for line in lines]
     share = function.self_seconds / (heat.whole(report.heat) or 1.0)
     reasons = [one.reason for one in report.declined if one.where == f"{function.file}:{function.line}"]
     start = f"biggest thing left: {share:.0%} of CPU time in {function.name}"

@@ -62,6 +62,12 @@ def test_a_run_without_turns_names_its_changes():
     ]
 
 
+def test_where_there_is_little_room_whole_clauses_are_left_out():
+    steady = {"steady_gain": 2.0, "steady_low": 1.9, "steady_high": 2.1}
+    assert five_lines(_report(**steady), "/run")[0] == "estimated gain 1.50x [1.40 .. 1.60] over 9.0 s"
+    assert five_lines(synthetic("slower"), "/run", Screen(40))[0] == "this run was slower by 4 %"
+
+
 def test_nothing_to_gain_is_one_line():
     line, page = five_lines(_report(changes=[], verdict=replace(PROOF, checked=0)), "/run")
     assert (line, page) == ("nothing was changed: no proven faster variant was seen", "/run")
