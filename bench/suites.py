@@ -8,6 +8,8 @@ With --learn the suite runs twice under a plan, as a program does that is run ag
 second only what the first left in use and found faster.  A function is left in use unless it failed, differed, was not
 faster, or took longer to decline calls than it saved; faster means a measured gain of at least WORTH.
 Tests use small inputs, on which much is demoted for being no faster; with --keep it stays, so that more is compared.
+With --pass-through no plan is in force: every function of the package runs with pass-through sites, so that whatever
+differs is a fault of the sites (--prepare MODULE is imported before the package is, in both runs).
 A file that is named runs alone; without names all files of DIR/tests do.  Exits with 1 if a test fails under the plan
 that passes without it.
 """
@@ -115,6 +117,46 @@ def compare(name: str, folder: Path, files: list[str], keep: bool, learn: bool) 
     }
 
 
+def pass_through(name: str, folder: Path, files: list[str], prepare: str) -> dict[str, Any]:
+    """What fails plain and with every function of the package on pass-through sites."""
+    here = str(Path(__file__).resolve().parent)
+    path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
+    found = {}
+    with tempfile.TemporaryDirectory() as made:
+        stats = Path(made) / "stats.json"
+        variables = {
+            "PYTHONPATH": path,
+            "CODEDAG_PASS_THROUGH_PREPARE": prepare,
+            "CODEDAG_PASS_THROUGH_STATS": str(stats),
+        }
+        for package in ("", name):
+            os.environ.update(variables, CODEDAG_PASS_THROUGH=package)
+            found[package] = run(folder, files, Path(made), ["-p", "pass_through"])
+        opened = json.loads(stats.read_text())
+    before, after = found[""], found[name]
+    return {
+        "suite": name,
+        "files": files,
+        "tests": len(before),
+        "passed": sum(outcome == "passed" for outcome in before.values()),
+        "failing": sorted(failing(before)),
+        "new_failures": sorted((failing(after) - failing(before)) | (before.keys() - after.keys())),
+        "no_longer_failing": sorted(failing(before) - failing(after)),
+        **opened,
+    }
+
+
+def shown_pass_through(result: dict[str, Any]) -> str:
+    functions = ", ".join(f"{count} {kind}" for kind, count in sorted(result["functions"].items()))
+    lines = [
+        f"{result['suite']}: {result['tests']} tests, {result['passed']} pass, {len(result['failing'])} fail plain; "
+        f"new failures with every function on pass-through sites: {len(result['new_failures'])}, "
+        f"no longer failing: {len(result['no_longer_failing'])}",
+        f"  functions: {functions}",
+    ]
+    return "\n".join([*lines, *(f"  NEW FAILURE {name}" for name in result["new_failures"])])
+
+
 def shown(result: dict[str, Any]) -> str:
     calls, fast, checked = (
         sum(one[key] for one in result["functions"].values()) for key in ("calls", "fast", "checked")
@@ -142,11 +184,17 @@ def main() -> None:
     parser.add_argument("--files", nargs="*", default=["tests"])
     parser.add_argument("--learn", action="store_true", help="run twice: the second plan has what the first run kept")
     parser.add_argument("--keep", action="store_true", help="keep substitutes that are not faster here")
+    parser.add_argument("--pass-through", action="store_true", help="no plan: every function on pass-through sites")
+    parser.add_argument("--prepare", default="", metavar="MODULE", help="imported before the package is")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     results = []
     for suite in options.suites:
         name, _, folder = suite.partition("=")
+        if options.pass_through:
+            results.append(pass_through(name, Path(folder).resolve(), options.files, options.prepare))
+            print(shown_pass_through(results[-1]), flush=True)
+            continue
         results.append(compare(name, Path(folder).resolve(), options.files, options.keep, options.learn))
         print(shown(results[-1]), flush=True)
     if options.output:
