@@ -220,7 +220,25 @@ def test_plans_for_several_pus_go_through_their_processes():
 def test_int8_that_cannot_be_used_is_said():
     module = torch.nn.Linear(4, 2).eval()
     made = optimise(module, (torch.randn(3, 4),), allow=("int8",), budget=5, pus=["ort:cpu"])
-    assert "int8 is not used: it needs inputs to calibrate with" in made.report()
+    assert "int8 is not used: it needs calibration=" in made.report()
+
+
+def test_int8_is_calibrated_and_stays_within_its_error():
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 64)
+    module = torch.nn.Sequential(*layers).eval()
+    data = torch.randn(32, 64)
+    made = optimise(module, data[:8], ("int8",), budget=10, pus=["ort:cpu"], calibration=data, max_error=0.2)
+    assert 0 < made.facts["int8_errors"]["ort:cpu"] <= 0.2, made.report()
+    expected = module(data).detach()
+    assert float((made(data) - expected).abs().max()) <= 0.2 * float(expected.abs().max())
+    assert not any("int8 is not used" in note for note in made.facts.get("notes", ()))
+
+
+@pytest.mark.parametrize(("allow", "error"), [(("int8",), None), ((), 0.1), (("int8",), 1.5)])
+def test_a_calibration_needs_its_other_options(allow, error):
+    with pytest.raises(BadInput, match="calibration= needs"):
+        optimise(Net().eval(), torch.randn(4, 6), allow, calibration=torch.randn(8, 6), max_error=error)
 
 
 def test_replaced_weights_and_autocast_run_the_module_itself():

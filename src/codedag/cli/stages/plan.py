@@ -53,7 +53,7 @@ def command(
     ctx: click.Context, directory: str | None, size: str | None, graph: str | None, pus: str | None,
     parts: int | None, goal: str, items: int, queue: int, deadline: float | None, top: int, front: bool,
     tables: str | None, machine: str | None, schedule: str | None, microbatches: int, output: str | None,
-    as_json: bool, allow: str | None, max_error: float | None,
+    as_json: bool, allow: tuple[str, ...], max_error: float | None,
 ) -> None:  # fmt: skip
     """Plan which PU runs which block of stages, from what `codedag stages profile` measured in DIR.
 
@@ -69,10 +69,9 @@ def command(
     if parts and not graph:
         raise click.UsageError("--parts needs --graph: parts are cut from a graph.")
     wanted = Goal("throughput" if schedule else goal, items, queue, None if deadline is None else deadline / 1e3)
-    need_together(allow=allow, max_error=max_error)
-    if allow and (tables or parts):
+    if need_together(allow, max_error=max_error) and (tables or parts):
         raise click.UsageError(f"--allow int8 does not go with {'--tables' if tables else '--parts'}.")
-    inputs = _Inputs.of(directory, tables, machine, pus, max_error)
+    inputs = _Inputs.of(directory, tables, machine, pus, allow, max_error)
     request = _Request(inputs, wanted, size, graph, top, front, output, as_json)
     if parts:
         request.plan_parts(parts)
@@ -93,14 +92,15 @@ class _Inputs:
 
     @staticmethod
     def of(
-        directory: str | None, tables: str | None, machine: str | None, pus: str | None, max_error: float | None = None
-    ) -> _Inputs:
+        directory: str | None, tables: str | None, machine: str | None, pus: str | None, allow: Sequence[str],
+        max_error: float | None = None,
+    ) -> _Inputs:  # fmt: skip
         from codedag.devices.inventory import from_elsewhere
         from codedag.stages.planning.prices import Int8
         from codedag.stages.planning.simulate import machine_for, named_as
         from codedag.stages.planning.tables import Tables
 
-        found = Tables.load(tables or directory or "")
+        found = Tables.load(tables or directory or "").within(allow)
         is_simulated = tables is not None or machine is not None
         known = named_as(from_elsewhere(machine), found.pus) if machine else found.machine
         chosen = _chosen(found, pus, known if machine else None, machine)
@@ -118,14 +118,24 @@ def _chosen(tables: Tables, pus: str | None, machine: Machine | None, file: str 
     names = [name.strip() for name in pus.split(",") if name.strip()] if pus else list(tables.pus)
     for name in names:
         if tables.pu(name) is None:
-            raise CannotPlan(
-                f"{tables.place}: there is no row of `{name}`", hint=f"PUs with rows: {', '.join(tables.pus)}."
-            )
+            raise _no_row(tables, name)
     found = dict.fromkeys(one for name in names if (one := tables.pu(name)) is not None)
     able = tuple(name for name in found if machine is None or machine.pu(name) is not None)
     if not able:
         raise CannotPlan(f"{file}: it has none of the PUs {', '.join(found)}", hint="Name a machine with one of them.")
     return able
+
+
+def _no_row(tables: Tables, name: str) -> Exception:
+    from codedag.ir import CannotPlan
+    from codedag.stages.measuring.pus import our_name
+
+    short = next((told for pu, told in tables.left_out.items() if our_name(pu) == our_name(name)), "")
+    if short:
+        return CannotPlan(
+            f"{tables.place}: `{name}` computes in {short}, not in float32", hint="Allow it: --allow f16."
+        )
+    return CannotPlan(f"{tables.place}: there is no row of `{name}`", hint=f"PUs with rows: {', '.join(tables.pus)}.")
 
 
 @dataclass(frozen=True)
@@ -248,7 +258,8 @@ def _shown(pep: Pep) -> str:
 
 
 def _where(block: PlacedBlock) -> str:
-    return f"{_on(block.pus, block.ratios)} {block.variant}".rstrip()
+    short = block.precision if block.precision != "f32" else ""
+    return " ".join(filter(None, (_on(block.pus, block.ratios), block.variant, short)))
 
 
 @dataclass(frozen=True)
@@ -307,6 +318,8 @@ class _Lines:
         if found.prices.int8 is not None:
             error, most = found.chosen.error, found.prices.max_error
             lines.append(f"int8: the errors of its blocks add up to {error:.2g}; {most:g} is allowed")
+        left_out = found.prices.tables.left_out.items()
+        lines += [f"left out: {pu} computes in {short}, not in float32 (--allow f16 uses it)" for pu, short in left_out]
         refused = [f"{pu} {name}: {reason}" for (pu, name), reason in found.prices.refusals.items() if "-" not in name]
         return lines + [f"not possible: {one}" for one in refused[:5]]
 

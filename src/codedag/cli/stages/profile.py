@@ -157,7 +157,7 @@ def _measured(profile: Profile, model: StagedModel, cases: Cases, options: dict[
 def _calibration(model: StagedModel, options: dict[str, Any]) -> Calibration | None:
     from codedag.stages.measuring.calibration import read_calibration
 
-    return read_calibration(Path(options["calibration"]), model) if options["allow"] else None
+    return read_calibration(Path(options["calibration"]), model) if "int8" in options["allow"] else None
 
 
 def _of_graph(options: dict[str, Any], model: StagedModel) -> list[dict[str, int]]:

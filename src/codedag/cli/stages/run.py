@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 @click.option("--pus", metavar="A,B", help="Plan for these PUs only.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=120.0, show_default=True,
               help="Seconds that a PU may take to compile a block.")  # fmt: skip
+@click.option("--allow", type=click.Choice(["f16"]), multiple=True,
+              help="Plans may use PUs that compute in float16.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 @click.pass_context
 def command(ctx: click.Context, /, directory: str, output: str | None, as_json: bool, **options: Any) -> int:
@@ -57,7 +59,7 @@ def _request(directory: str, options: dict[str, Any]) -> Any:
         Path(directory), Path(options["input_file"]) if options["input_file"] else None, options["graph"],
         Path(options["pep"]) if options["pep"] else None, options["items"], options["goal"], options["queue"],
         tuple(filter(None, (part.strip() for part in (options["pus"] or "").split(",")))), options["timeout"],
-        options["parts"] or 1,
+        options["parts"] or 1, options["allow"],
     )  # fmt: skip
 
 
@@ -77,6 +79,7 @@ def _tell(ran: Ran, directory: str, output: str | None) -> None:
     label = " (simulated: not from figures of this machine)" if done.plan.simulated else ""
     told = f", predicted {_ms(ran.predicted_seconds)}{label}" if ran.predicted_seconds else label
     tell(f"{_ms(done.seconds)}{items}{told}; set-up {done.setup_seconds:.2f} s; PUs: {', '.join(done.pus)}")
+    tell(*(f"{pu} computes in {precision}, not in float32" for pu, precision in facts["precisions"].items()))
     tell(*(f"note: {note}" for note in done.notes))
     for each in done.left:
         stage = f" (stage {each.stage} is off)" if each.stage else ""

@@ -55,7 +55,7 @@ class Bundle:
 def write_bundle(directory: Path, place: Path, pep: Path | None = None) -> Bundle:
     """Writes the bundle of a profile's plan; nothing is there if that fails."""
     model = load(directory)
-    tables = Tables.load(directory) if (directory / LOOKUP).is_file() else None
+    tables = Tables.load(directory).within(()) if (directory / LOOKUP).is_file() else None
     wanted = _plan_of(directory, model, tables, pep)
     bundle = Bundle(place, wanted, wanted)
     bundle.plan = shippable(model, wanted, tables, bundle.notes)

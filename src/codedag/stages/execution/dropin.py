@@ -33,21 +33,22 @@ from codedag.stages.execution.execution_plan import ExecutionPlan, planned
 from codedag.stages.execution.pu_pool import Fault, is_on_host
 from codedag.stages.execution.resident import Resident, Run
 from codedag.stages.execution.verify import nearness
+from codedag.stages.measuring.calibration import Calibration, calibration_of
 from codedag.stages.measuring.cells import Cells
+from codedag.stages.measuring.int8_cells import PUS as INT8_PUS
+from codedag.stages.measuring.int8_cells import Int8Measurer
 from codedag.stages.measuring.measure import Measurer, Settings
 from codedag.stages.measuring.pus import FAMILIES, chosen, families_of, joined
 from codedag.stages.measuring.table_files import write_tables
 from codedag.stages.model import Arrays, BadInput, StagedModel
 from codedag.stages.onnx_models.export import export
-from codedag.stages.planning.tables import Tables
+from codedag.stages.planning.prices import Int8
+from codedag.stages.planning.tables import INT8_TABLE, Tables
 from codedag.stages.torch_models.from_torch import from_module, given_arguments
 
 #: What a caller may allow beyond rounding.
-ALLOWED = ("int8",)
-INT8_NOTE = (
-    "int8 is not used: it needs inputs to calibrate with; "
-    "`codedag stages profile MODEL -o DIR --allow int8 --calibration FILE.npz --max-error E` measures it"
-)
+ALLOWED = ("int8", "f16")
+INT8_NOTE = "int8 is not used: it needs calibration= (inputs like the example, with more items) and max_error="
 #: Shapes that are compiled for; calls of further ones run the original module.
 MOST_SHAPES = 8
 WARMUP, REPEATS = 3, 10
@@ -58,20 +59,26 @@ ROUNDS, ROUND_SECONDS = 15, 3.0
 
 
 def optimise(
-    module: Any, example: Any, allow: Sequence[str] = (), budget: float = 30.0, pus: Sequence[str] | None = None
-) -> Optimised:
+    module: Any, example: Any, allow: Sequence[str] = (), budget: float = 30.0, pus: Sequence[str] | None = None,
+    calibration: Any = None, max_error: float | None = None,
+) -> Optimised:  # fmt: skip
     """A drop-in for an inference module: same signature and results, on the fastest runtime of this machine.
 
     `example` is one tensor, a tuple of arguments or a dict of keyword arguments; `budget` are the seconds for
     measuring; `pus` names the PUs that may be used. `.restore()` gives the module back, `.report()` says what was done.
-    The results carry no gradients: calls whose inputs require them, or in training mode, run the module itself.
+    `allow=("int8",)` also tries a quantised model: `calibration` are inputs like the example with two items or more,
+    of which one half calibrates and the other measures the error, which may be `max_error` (largest difference by
+    largest value). `allow=("f16",)` also uses PUs that compute in float16. Results carry no gradients: calls whose
+    inputs require them, or in training mode, run the module itself.
     """
     unknown = [name for name in allow if name not in ALLOWED]
     if unknown:
         raise BadInput(f"`{unknown[0]}` cannot be allowed", hint=f"allow= takes {', '.join(ALLOWED)}.")
+    if calibration is not None and ("int8" not in allow or max_error is None or not 0 < max_error < 1):
+        raise BadInput("calibration= needs allow=('int8',) and max_error= between 0 and 1")
     made = Optimised(module, example, allow)
-    made._prepare(float(budget), tuple(pus or ()))
-    if "int8" in allow:
+    made._prepare(float(budget), tuple(pus or ()), calibration, max_error)
+    if "int8" in allow and calibration is None:
         made.facts["notes"] = [*made.facts.get("notes", ()), INT8_NOTE]
     return made
 
@@ -107,6 +114,7 @@ class Optimised(torch.nn.Module):  # type: ignore[misc]
                 f"  {facts['original_seconds'] * 1e3:.3g} ms as given, {facts['seconds'] * 1e3:.3g} ms now "
                 f"({facts['gain']:.2f} times as fast), results off by at most {facts['worst']:.1e} of the largest value"
             )
+        lines += [f"  {pu} in int8: error {error:.2g}" for pu, error in facts.get("int8_errors", {}).items()]
         lines += [f"  note: {note}" for note in facts.get("notes", ())]
         lines += [f"  {count} calls ran the original: {why}" for why, count in facts["original_calls"].items()]
         return "\n".join(lines)
@@ -136,9 +144,10 @@ class Optimised(torch.nn.Module):  # type: ignore[misc]
 
     # -- how it is made
 
-    def _prepare(self, budget: float, pus: tuple[str, ...]) -> None:
+    def _prepare(self, budget: float, pus: tuple[str, ...], calibration: Any, max_error: float | None) -> None:
         """Chooses, verifies and times the fast way; whatever fails leaves the original, with the reason."""
-        made = attempt(_Preparation(self._original, self._example, budget, pus).fast)
+        work = _Preparation(self._original, self._example, budget, pus, self.facts["allow"], calibration, max_error)
+        made = attempt(work.fast)
         if isinstance(made, Failed):
             self.facts["reason"] = made.reason
             return
@@ -177,8 +186,10 @@ class _Declined(Exception):  # noqa: N818 - control flow of one call
 class FastCall:
     """Calls of one model by a plan: shapes are compiled for when they first come, and verified then."""
 
-    def __init__(self, module: Any, model: StagedModel, make: Callable[[dict[str, int]], Run]) -> None:
-        self._module, self._model, self._make = module, model, make
+    def __init__(
+        self, module: Any, model: StagedModel, make: Callable[[dict[str, int]], Run], tolerance: float | None = None
+    ) -> None:
+        self._module, self._model, self._make, self._tolerance = module, model, make, tolerance
         self._names = model.inputs
         self._dtypes = [getattr(torch, model.tensors[name].dtype) for name in model.inputs]
         self._runs: dict[tuple[Any, ...], Run] = {}
@@ -269,15 +280,14 @@ class FastCall:
         self._declined[shapes] = reason
         return _Declined(reason)
 
-    @staticmethod
-    def worst(got: Any, expected: Any) -> tuple[float, str]:
+    def worst(self, got: Any, expected: Any) -> tuple[float, str]:
         """The largest error of nested results, and what is wrong with the first one that is."""
         ours, own = torch.utils._pytree.tree_flatten(got)
         theirs, other = torch.utils._pytree.tree_flatten(expected)
         if own != other:
             return float("inf"), "the result is nested otherwise"
         pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if isinstance(b, torch.Tensor)]
-        near = [nearness(b.detach().cpu().numpy(), a.numpy()) for a, b in pairs]
+        near = [nearness(b.detach().cpu().numpy(), a.numpy(), self._tolerance) for a, b in pairs]
         return max((each.worst for each in near), default=0.0), next((each.wrong for each in near if each.wrong), "")
 
 
@@ -322,11 +332,12 @@ class _Preparation:
     """Export, measurements, plan and proof of one drop-in."""
 
     def __init__(
-        self, module: Any, example: tuple[tuple[Any, ...], dict[str, Any]], budget: float, pus: tuple[str, ...]
-    ) -> None:
+        self, module: Any, example: tuple[tuple[Any, ...], dict[str, Any]], budget: float, pus: tuple[str, ...],
+        allow: Sequence[str], calibration: Any, max_error: float | None,
+    ) -> None:  # fmt: skip
         self._module, self._args, self._keywords = module, *example
         self._ends = time.monotonic() + budget
-        self._pus = pus
+        self._pus, self._allow, self._calibration, self._max_error = pus, allow, calibration, max_error
         self._folder = _Folder()
         self._place = self._folder.path
 
@@ -334,11 +345,14 @@ class _Preparation:
         """The fast way and the facts of the report; None with the reason where the original is as good."""
         model, tables, measured = self._measured()
         sizes = model.sizes_of(model.example)
-        plan = planned(model, tables, sizes)
+        int8 = self._int8()
+        plan = planned(model, tables, sizes, int8=int8)
         facts: dict[str, Any] = {"measured": measured, "plan": str(plan), "notes": list(model.notes)}
+        if int8 is not None:
+            facts["int8_errors"] = {pu: int8.tables.error(pu, model.blocks[-1].name) for pu in int8.tables.pus}
         if plan.pus == ("torch:cpu",):
             return None, {**facts, "uses": "original", "reason": "torch itself is the fastest here"}
-        fast = FastCall(self._module, model, self._maker(model, plan, tables))
+        fast = FastCall(self._module, model, self._maker(model, plan, tables), plan.tolerance)
         with torch.inference_mode():
             expected = self._module(*self._args, **self._keywords)
         worst, wrong = fast.worst(fast(self._args, self._keywords), expected)
@@ -363,7 +377,7 @@ class _Preparation:
         absent = {one.name: one.reason for one in machine.absent or ()} | self._measure(model, names)
         write_tables(model, self._place, Cells(self._place).all(), machine, absent)
         save(machine, self._place / "machine.json")
-        tables = Tables.load(self._place)
+        tables = Tables.load(self._place).within(self._allow)
         return model, tables, _told(model, tables, absent)
 
     def _measure(self, model: StagedModel, names: Sequence[str]) -> dict[str, str]:
@@ -375,11 +389,29 @@ class _Preparation:
                 absent[pu] = f"not measured: it compiles for half a minute, and {max(0.0, self._left()):.0f} s are left"
             else:
                 absent |= self._contest(model, [pu])
+        if self._calibration is not None:
+            able = [pu for pu in names if pu in INT8_PUS]
+            absent |= {f"{pu} int8": reason for pu, reason in self._contest(model, able, self._data(model)).items()}
         return absent
 
-    def _contest(self, model: StagedModel, names: Sequence[str]) -> dict[str, str]:
+    def _data(self, model: StagedModel) -> Calibration:
+        """The inputs to calibrate with as the model's own."""
+        args, keywords = given_arguments(self._calibration)
+        arrays = {name: tensor.numpy() for name, tensor in _bound(model, args, keywords).items()}
+        return calibration_of(model, arrays, "calibration=")
+
+    def _int8(self) -> Int8 | None:
+        if self._max_error is None or not (self._place / INT8_TABLE).is_file():
+            return None
+        return Int8(Tables.load_int8(self._place), self._max_error)
+
+    def _contest(self, model: StagedModel, names: Sequence[str], int8: Calibration | None = None) -> dict[str, str]:
         settings = Settings(WARMUP, REPEATS, timeout_seconds=max(SLOW_SECONDS, self._left()))
         measurer = Measurer(model, self._place, Cells(self._place), settings)
+        if int8 is not None:
+            measurer = Int8Measurer(
+                model, self._place, Cells(self._place), settings, calibration=int8, max_error=self._max_error or 0.0
+            )
         with ExitStack() as stack:
             measurer.start(names, stack)
             measurer.run([model.sizes_of(model.example)], model.blocks)
@@ -390,7 +422,7 @@ class _Preparation:
 
     def _maker(self, model: StagedModel, plan: ExecutionPlan, tables: Tables) -> Callable[[dict[str, int]], Run]:
         if len(plan.pus) == 1 and len(plan.blocks[0].pus) == 1 and is_on_host(plan.pus[0]):
-            resident = Resident(model, plan.pus[0], self._place, self._folder)
+            resident = Resident(model, plan.pus[0], self._place, self._folder, plan.blocks[0].variant)
             return resident.at
         executor = Executor(model, self._place, tables=tables)
         weakref.finalize(self._folder, executor.close)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from codedag.ir.errors import BadFile, CannotPlan
+from codedag.stages.execution.verify import F32, PRECISION_ERRORS
 from codedag.stages.measuring.pus import our_name
 from codedag.stages.model import Block, StagedModel
 from codedag.stages.planning.peps import LATENCY, QUEUE, THROUGHPUT, Goal, Pep, Plans, plans
@@ -30,6 +31,7 @@ class PlannedBlock:
     ratios: tuple[float, ...] = (1.0,)
     seconds: float = 0.0
     variant: str = ""  # "int8" if its file is the quantised one
+    precision: str = F32  # the shortest type that one of its PUs computes in
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,17 @@ class ExecutionPlan:
 
     @property
     def tolerance(self) -> float | None:
-        """How far results may be off: the largest error if a block is quantised, else None for rounding only."""
-        return self.max_error if any(each.variant for each in self.blocks) else None
+        """How far results may be off, by int8 blocks or PUs that compute in f16; None for rounding only."""
+        blocks = (*self.blocks, *(block for each in self.clusters.values() for block in each))
+        int8 = [self.max_error for each in blocks if each.variant and self.max_error is not None]
+        return max(
+            [*int8, *(PRECISION_ERRORS[each.precision] for each in blocks if each.precision != F32)], default=None
+        )
+
+    @property
+    def precisions(self) -> dict[str, str]:
+        """The PUs whose blocks are not computed in float32, with what they are computed in."""
+        return {pu: each.precision for each in self.blocks for pu in each.pus if each.precision != F32}
 
     @property
     def is_pipeline(self) -> bool:
@@ -83,6 +94,7 @@ class ExecutionPlan:
             {
                 "pus": list(each.pus), "stages": list(each.block.stages), "ratios": list(each.ratios),
                 "seconds": each.seconds, **({"variant": each.variant} if each.variant else {}),
+                **({"precision": each.precision} if each.precision != F32 else {}),
             }
             for each in self.blocks
         ]  # fmt: skip
@@ -158,7 +170,12 @@ def of_pep(model: StagedModel, pep: Pep, seconds: float, goal: Goal, sizes: Size
     """A plan of the planner's as one that can be executed."""
     blocks = tuple(
         PlannedBlock(
-            model.block(each.first, each.last), tuple(map(our_name, each.pus)), each.ratios, spent, each.variant
+            model.block(each.first, each.last),
+            tuple(map(our_name, each.pus)),
+            each.ratios,
+            spent,
+            each.variant,
+            each.precision,
         )
         for each, spent in zip(pep.blocks, pep.times, strict=True)
     )
@@ -264,8 +281,11 @@ class _Reader:
         variant = found.get("variant", "")
         if variant not in ("", "int8"):
             raise self.wrong(f"{where}.variant", f"{variant!r} is not `int8`")
+        precision = found.get("precision", F32)
+        if precision not in (F32, *PRECISION_ERRORS):
+            raise self.wrong(f"{where}.precision", f"{precision!r} is none of {', '.join((F32, *PRECISION_ERRORS))}")
         block = self.model.block(stages[0], stages[-1])
-        return PlannedBlock(block, tuple(map(our_name, pus)), ratios, seconds, variant)
+        return PlannedBlock(block, tuple(map(our_name, pus)), ratios, seconds, variant, precision)
 
     def _number(self, value: Any, where: str) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:

@@ -19,11 +19,11 @@ Run = Callable[[Sequence[Any]], dict[str, Any]]  # tensors in the order of the m
 class Resident:
     """A whole model on one runtime of this process; nothing is sent to another one."""
 
-    def __init__(self, model: StagedModel, pu: str, directory: Path, keep: Any = None) -> None:
+    def __init__(self, model: StagedModel, pu: str, directory: Path, keep: Any = None, variant: str = "") -> None:
         self._model, self._pu = model, pu
         self._keep = keep  # the folder of its files
         self._block = model.block(1, len(model.stages))
-        self._program = BlockPrograms(model, directory).of(self._block, pu)
+        self._program = BlockPrograms(model, directory).of(self._block, pu, variant)
         self._runner: Runner = runner_of(pu, torch.get_num_threads())
 
     def at(self, sizes: dict[str, int]) -> Run:

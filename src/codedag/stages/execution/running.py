@@ -51,6 +51,7 @@ class Request:
     pus: tuple[str, ...] = ()
     setup_seconds: float = SETUP_SECONDS
     parts: int = 1
+    allow: tuple[str, ...] = ()  # `f16`: plans that are made anew may use PUs that compute in it
 
 
 @dataclass
@@ -75,7 +76,8 @@ class Ran:
                 {"pu": each.pu, "reason": each.reason, "replaced_by": each.replaced_by, "stage": each.stage}
                 for each in done.left
             ],
-            "plan": done.plan.facts(), "max_error": done.plan.tolerance, "notes": self.notes,
+            "plan": done.plan.facts(), "max_error": done.plan.tolerance, "precisions": done.plan.precisions,
+            "notes": self.notes,
         }  # fmt: skip
 
     def _output(self, name: str) -> dict[str, Any]:
@@ -89,7 +91,7 @@ class Ran:
 def run(request: Request, say: Callable[[str], None] = lambda line: None) -> Ran:
     """Runs what was asked for; raises BadInput, BadFile or CannotPlan for what cannot be run."""
     model = load(request.directory)
-    tables = Tables.load(request.directory) if (request.directory / LOOKUP).is_file() else None
+    tables = Tables.load(request.directory).within(request.allow) if (request.directory / LOOKUP).is_file() else None
     plan = _given_plan(request, model)
     items = items_of(request, model, plan.sizes if plan is not None else tables.sizes[-1] if tables else {})
     sizes = model.sizes_of(items[0])

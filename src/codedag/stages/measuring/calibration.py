@@ -61,7 +61,11 @@ class Calibration:
 
 def read_calibration(path: Path, model: StagedModel) -> Calibration:
     """The calibration data of a file; raises BadInput naming the file and the array that does not fit."""
-    arrays = read_npz(path)
+    return calibration_of(model, read_npz(path), path)
+
+
+def calibration_of(model: StagedModel, arrays: Arrays, path: Path | str) -> Calibration:
+    """The calibration data of arrays by input; raises BadInput naming where they came from and what does not fit."""
     missing = [name for name in model.inputs if name not in arrays]
     if missing:
         raise BadInput(f"{path}: there is no array `{missing[0]}`", hint=f"The model reads {', '.join(model.inputs)}.")
@@ -72,12 +76,12 @@ def read_calibration(path: Path, model: StagedModel) -> Calibration:
     return Calibration(model, *halves)
 
 
-def _few(path: Path, what: str) -> BadInput:
+def _few(path: Path | str, what: str) -> BadInput:
     hint = "Half of the data calibrates, the other half measures the error: give more."
     return BadInput(f"{path}: {what} are too few to calibrate", hint=hint)
 
 
-def _halves(path: Path, model: StagedModel, arrays: Arrays) -> tuple[list[Arrays], list[Arrays]]:
+def _halves(path: Path | str, model: StagedModel, arrays: Arrays) -> tuple[list[Arrays], list[Arrays]]:
     """The first and the second half of the items along the leading size, in batches."""
     steps = {name: _step(model, name) for name in model.inputs}
     count = min(len(arrays[name]) // step for name, step in steps.items() if step)
@@ -106,7 +110,7 @@ def _step(model: StagedModel, name: str) -> int:
 
 
 def _batches(
-    path: Path, model: StagedModel, arrays: Arrays, steps: dict[str, int], starts: range, end: int
+    path: Path | str, model: StagedModel, arrays: Arrays, steps: dict[str, int], starts: range, end: int
 ) -> Iterator[Arrays]:
     import numpy as np
 
@@ -121,7 +125,7 @@ def _batches(
         yield checked_input(model, rows, str(path))
 
 
-def _graph_halves(path: Path, model: StagedModel, arrays: Arrays) -> tuple[list[Arrays], list[Arrays]]:
+def _graph_halves(path: Path | str, model: StagedModel, arrays: Arrays) -> tuple[list[Arrays], list[Arrays]]:
     """The first and the second half of the nodes, each with the edges among them."""
     from codedag.stages.execution.running import checked_input
 

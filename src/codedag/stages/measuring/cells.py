@@ -10,6 +10,7 @@ from typing import Any
 
 from codedag.ir import CannotWrite
 from codedag.profile.figures import Batches
+from codedag.stages.execution.verify import F32
 
 FILE = "measurements.jsonl"
 _KEPT = frozenset(("ok", "failed", "unsupported"))
@@ -35,6 +36,7 @@ class Cell:
     again: bool = False  # it was not tried: the next profile does
     limit_seconds: float = 0.0  # that its process had for an answer, if it gave none or ended
     error: float | None = None  # largest difference to the reference by its largest value
+    precision: str = F32  # that the PU computes floats in, as its runtime says
 
     @property
     def compute_ms(self) -> list[float]:

@@ -16,7 +16,7 @@ from typing import Any
 from codedag.devices.host import host_threads, processor
 from codedag.ir.verdict import No
 from codedag.profile.process import Ended, PuProcess
-from codedag.stages.execution.verify import first_wrong
+from codedag.stages.execution.verify import PRECISION_ERRORS, nearness
 from codedag.stages.measuring import cells
 from codedag.stages.measuring.arena import Arena, Reference
 from codedag.stages.measuring.cells import Cell, Cells
@@ -199,15 +199,20 @@ class Measurer:
         answer = self._ask(cell, request, program.torch)
         if cell.status == "ok":
             cell.ran_on, cell.peak_nbytes = answer["ran_on"], answer["peak_nbytes"]
+            cell.precision = answer["precision"]
             cell.setup_ms, cell.setup_call_ms = answer["setup_seconds"] * 1e3, answer["call_seconds"] * 1e3
             self._compare(cell, tensors, outputs)
         return cell
 
     def _compare(self, cell: Cell, tensors: Tensors, outputs: Arrays) -> None:
-        wrong = first_wrong(tensors.arrays, outputs)
+        tolerance = PRECISION_ERRORS.get(cell.precision)
+        near = {name: nearness(tensors.arrays[name], array, tolerance) for name, array in outputs.items()}
+        wrong = next((name for name, each in near.items() if not each), None)
         if wrong is not None:
-            name, near = wrong
-            cell.status, cell.reason = "failed", f"its result `{name}` is wrong: {near.wrong}"
+            kind = "" if tolerance is None else f" (it computes in {cell.precision})"
+            cell.status, cell.reason = "failed", f"its result `{wrong}` is wrong: {near[wrong].wrong}{kind}"
+        elif tolerance is not None:
+            cell.error = max((each.worst for each in near.values()), default=0.0)
 
     def _time_together(self, cells_: Sequence[Cell], warmup: int, repeats: int) -> None:
         """Times the blocks of PUs that have cores of their own beside each other, others alone.

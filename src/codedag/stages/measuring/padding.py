@@ -71,3 +71,8 @@ class Padded:
     def ran_on(self) -> str:
         """The device that ran it."""
         return self._inner.ran_on()
+
+    @property
+    def precision(self) -> str:
+        """The type that floats are computed in."""
+        return self._inner.precision

@@ -11,6 +11,7 @@ from typing import Any
 
 from codedag.ir import Machine, write_atomically
 from codedag.profile.figures import are_tied, interval
+from codedag.stages.execution.verify import F32
 from codedag.stages.measuring.cells import Cell
 from codedag.stages.measuring.pus import guide_name, phase_of
 from codedag.stages.model import StagedModel
@@ -32,7 +33,7 @@ def lookup_row(cell: Cell) -> dict[str, Any]:
         "compute_time_ms": compute, "transfer_time_ms": transfer, "total_time_ms": compute + transfer,
         "std_ms": pstdev(cell.total_ms), "best_ms": ordered[0], "low_ms": min(low, compute),
         "high_ms": max(high, compute), "repeats": len(cell.total_ms), "setup_ms": cell.setup_ms,
-        "peak_nbytes": cell.peak_nbytes, "pu": cell.pu,
+        "peak_nbytes": cell.peak_nbytes, "pu": cell.pu, "precision": cell.precision,
     }  # fmt: skip
 
 
@@ -152,7 +153,8 @@ def _raw(model: StagedModel, cell: Cell) -> dict[str, Any]:
     stage = model.stage(number)
     return {
         **cell.sizes, "pu": guide_name(cell.pu), "name": cell.pu, "stage": number, "status": cell.status,
-        "reason": cell.reason, "ran_on": cell.ran_on, "total_ms": cell.total_ms, "transfer_ms": cell.transfer_ms,
+        "reason": cell.reason, "ran_on": cell.ran_on, "precision": cell.precision, "error": cell.error,
+        "total_ms": cell.total_ms, "transfer_ms": cell.transfer_ms,
         "setup_ms": cell.setup_ms, "peak_nbytes": cell.peak_nbytes,
         "guide_bytes": guide_nbytes(model, number, cell.sizes),
         "in_nbytes": sum(model.tensors[name].nbytes(cell.sizes) for name in stage.inputs),
@@ -201,7 +203,7 @@ def report_lines(
         f"Profile of {model.name}: {len(model.stages)} stages, {len(sizes)} sizes, {len(pus)} PUs",
         f"  PUs: {', '.join(f'{guide_name(pu)} ({pu})' if guide_name(pu) != pu else pu for pu in pus)}",
         f"  sizes ({', '.join(model.sizes) or 'fixed'}): {'; '.join(sizes)}",
-        f"  cells: {len(good)} measured, {len(singles) - len(good)} not", "",
+        f"  cells: {len(good)} measured, {len(singles) - len(good)} not", *_precision_lines(good), "",
         "Fastest PU of each stage (sizes at which it is; ties are no win)",
         *_winner_lines(model, good), "", "Compute time in ms (mean, std, range over the sizes)",
     ]  # fmt: skip
@@ -217,6 +219,18 @@ def report_lines(
     for name, error in bandwidth["regression"].items():
         lines.append(f"  {name:<24} {bandwidth[name]:12.1f}   {error['mean_error']:.0%}")
     return [*lines, *_not_measured(singles, absent), ""]
+
+
+def _precision_lines(cells: Sequence[Cell]) -> list[str]:
+    """The PUs that do not compute in float32, with their largest error: plans use them only if they are allowed to."""
+    short = [cell for cell in cells if cell.precision != F32]
+    errors = {(cell.pu, cell.precision): 0.0 for cell in short}
+    for cell in short:
+        errors[cell.pu, cell.precision] = max(errors[cell.pu, cell.precision], cell.error or 0.0)
+    return [
+        f"  {guide_name(pu)} computes in {precision}, not in float32: error {error:.2g} of the largest value"
+        for (pu, precision), error in errors.items()
+    ]
 
 
 def int8_lines(model: StagedModel, cells: Sequence[Cell], rows: Rows) -> list[str]:

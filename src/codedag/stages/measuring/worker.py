@@ -91,6 +91,7 @@ class Worker:
             "setup_seconds": seconds,
             "call_seconds": again.total,
             "ran_on": loaded.ran_on(),
+            "precision": loaded.precision,
             "peak_nbytes": grown,
         }
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from codedag._version import __version__
 from codedag.ir import Machine, RunDirectory, RunInfo, save, write_atomically
+from codedag.stages.execution.verify import F32
 from codedag.stages.planning.clusters import PartsPlan
 from codedag.stages.planning.peps import THROUGHPUT, Pep, Plans, Search
 from codedag.stages.planning.prices import PlacedBlock
@@ -28,6 +29,7 @@ def block_facts(pep: Pep) -> list[dict[str, Any]]:
             "pus": list(block.pus), "stages": list(block.stages), "ratios": list(block.ratios),
             "seconds": seconds, "compute_seconds": block.compute, "transfer_seconds": entry, "priced_by": block.source,
             **({"variant": block.variant, "error": block.error} if block.variant else {}),
+            **({"precision": block.precision} if block.precision != F32 else {}),
         }
         for block, entry, seconds in zip(pep.blocks, pep.entries, pep.times, strict=True)
     ]  # fmt: skip

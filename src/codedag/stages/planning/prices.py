@@ -8,6 +8,7 @@ from functools import cached_property
 
 from codedag.ir import CannotPlan, Machine
 from codedag.ir.verdict import No
+from codedag.stages.execution.verify import F32
 from codedag.stages.planning.lookup import Estimate
 from codedag.stages.planning.tables import Tables, size_text
 from codedag.stages.sizes import Sizes
@@ -32,6 +33,7 @@ class PlacedBlock:
     shares: tuple[float, ...] = ()  # of a split: the seconds of each share, its transfer included
     variant: str = ""  # "int8" if it is quantised
     error: float = 0.0  # of int8: largest difference by largest value, as measured
+    precision: str = F32  # the shortest type that one of its PUs computes in
 
     @property
     def seconds(self) -> float:
@@ -138,7 +140,7 @@ class Prices:
         nbytes = self._peak(pu, name) if own else max(self._peak(pu, str(at)) for at in range(first, last + 1))
         return PlacedBlock(
             first, last, (pu,), (1.0,), float(compute), transfer, compute.low + transfer, compute.high + transfer,
-            nbytes, "block" if own or first == last else "stages",
+            nbytes, "block" if own or first == last else "stages", precision=self.tables.precision(pu),
         )  # fmt: skip
 
     def _block(self, pu: str, name: str) -> Estimate | None:

@@ -9,6 +9,7 @@ from itertools import combinations, pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
+from codedag.stages.execution.verify import F32
 from codedag.stages.planning.divisible import ALIKE, PARTS, division, share_of
 from codedag.stages.planning.prices import PlacedBlock, Prices
 from codedag.stages.sizes import GRAPH
@@ -136,6 +137,7 @@ class Splits:
             first, last, pus, tuple(ratios), slowest.compute, slowest.transfer,
             max(one.low for one in shares), max(one.high for one in shares), max(one.nbytes for one in shares),
             "split", tuple(one.seconds for one in shares),
+            precision=next((one.precision for one in shares if one.precision != F32), F32),
         )  # fmt: skip
 
     def _share(self, first: int, last: int, pu: str, sizes: dict[str, int]) -> PlacedBlock | None:

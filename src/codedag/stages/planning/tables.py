@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite, prod
 from pathlib import Path
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from codedag.ir import BadFile, Machine, load
+from codedag.ir import BadFile, CannotPlan, Machine, load
 from codedag.ir.reject import OTHER_VERSION, Unreadable, bad_file, decode, reading
 from codedag.ir.verdict import No
+from codedag.stages.execution.verify import F32, PRECISION_ERRORS
 from codedag.stages.measuring.pus import our_name
 from codedag.stages.model import StagedModel
 from codedag.stages.onnx_models.export import structure
@@ -50,6 +51,7 @@ class Row:
     setup: float = 0.0
     peak_nbytes: int = 0
     error: float = 0.0  # of int8: largest difference by largest value
+    precision: str = F32  # that the PU computes floats in
 
     @property
     def spread(self) -> float:
@@ -77,6 +79,7 @@ class Tables:
     handover_seconds: float = 0.0  # what a change from one PU's process to another's takes, where that was measured
     machine: Machine | None = None
     host_bytes_per_second: float = 0.0  # of copies from and to the caller's arrays; 0 where that was not measured
+    left_out: Mapping[str, str] = field(default_factory=dict)  # PUs that are not allowed, with their precision
     _models: dict[tuple[Key, str], SizeModel] = field(default_factory=dict, repr=False)
     _names: dict[str, str | None] = field(default_factory=dict, repr=False)
 
@@ -99,6 +102,26 @@ class Tables:
     def pus(self) -> tuple[str, ...]:
         """The PUs that have a row, in the order of the file."""
         return tuple(dict.fromkeys(pu for pu, _ in self.rows))
+
+    @cached_property
+    def _short(self) -> Mapping[str, str]:
+        """The PUs that do not compute in float32, with what they compute in."""
+        rows = ((pu, row) for (pu, _), found in self.rows.items() for row in found.values())
+        return {pu: row.precision for pu, row in rows if row.precision != F32}
+
+    def precision(self, pu: str) -> str:
+        """The type that a PU computes floats in: f32 unless a row says another."""
+        return self._short.get(self.pu(pu) or pu, F32)
+
+    def within(self, allow: Sequence[str]) -> Tables:
+        """The tables without PUs that compute in another type than float32, unless `f16` is allowed."""
+        if "f16" in allow or not self._short:
+            return self
+        rows = {key: found for key, found in self.rows.items() if key[0] not in self._short}
+        if not rows:
+            hint = f"{', '.join(self._short)} computes in a shorter type: --allow f16 uses it."
+            raise CannotPlan(f"{self.place} has no row of a PU that computes in float32", hint=hint)
+        return replace(self, rows=rows, left_out=dict(self._short), _models={}, _names={})
 
     @cached_property
     def count(self) -> int:
@@ -355,8 +378,15 @@ def _row(key: str, sizes: tuple[int, ...], fields: Mapping[str, Any]) -> Row:
     return Row(
         sizes, compute, transfer, min(low, compute), max(high, compute), told.get("std_ms", 0.0) / 1e3,
         told.get("setup_ms", 0.0) / 1e3, int(told.get("peak_nbytes", 0)),
-        told.get("error", 0.0),
+        told.get("error", 0.0), _precision(key, fields.get("precision", F32)),
     )  # fmt: skip
+
+
+def _precision(key: str, value: Any) -> str:
+    if value not in (F32, *PRECISION_ERRORS):
+        known = ", ".join((F32, *PRECISION_ERRORS))
+        raise Unreadable(f"{value!r} is none of {known}", field=f"{key}.precision", hint=HINT)
+    return str(value)
 
 
 def _interval(told: Mapping[str, float]) -> tuple[float, float]:

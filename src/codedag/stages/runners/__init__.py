@@ -75,6 +75,10 @@ class Loaded(Protocol):
     def ran_on(self) -> str:
         """The device that really ran it, as the runtime itself says; raises RanElsewhere if a part did not."""
 
+    @property
+    def precision(self) -> str:
+        """The type that floats are computed in, as the runtime itself says: f32, f16, bf16."""
+
 
 class Runner(Protocol):
     """One runtime in this process."""

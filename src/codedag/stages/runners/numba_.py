@@ -88,5 +88,7 @@ class _Loaded:
     def fetch(self) -> None:
         return
 
+    precision = "f32"
+
     def ran_on(self) -> str:
         return self._place

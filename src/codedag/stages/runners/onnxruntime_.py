@@ -68,6 +68,8 @@ class _Loaded:
     def fetch(self) -> None:
         self._binding.synchronize_outputs()
 
+    precision = "f32"
+
     def ran_on(self) -> str:
         parts = self._session.get_provider_graph_assignment_info()
         names = sorted({part.ep_name for part in parts})

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from codedag.instrument.guard import Failed, attempt
+from codedag.stages.execution.verify import F32, PRECISION_ERRORS
 from codedag.stages.runners import Program, RanElsewhere
 from codedag.stages.sizes import Sizes
 
@@ -36,7 +38,7 @@ class Runner:
 
     def _settings(self) -> dict[str, Any]:
         cpu = {"INFERENCE_NUM_THREADS": self._threads, "NUM_STREAMS": 1}
-        # An NPU computes in float16 and takes no other hint; what that costs is shown by its results.
+        # An NPU computes in float16 and takes no other hint: its cells are labelled so.
         precision = {} if self._device.startswith("NPU") else {"INFERENCE_PRECISION_HINT": "f32"}
         return {"PERFORMANCE_HINT": "LATENCY", **precision, **(cpu if self._device == "CPU" else {})}
 
@@ -96,6 +98,12 @@ class _Loaded:
 
     def fetch(self) -> None:
         return
+
+    @property
+    def precision(self) -> str:
+        said = attempt(self._compiled.get_property, "INFERENCE_PRECISION_HINT")
+        told = "" if isinstance(said, Failed) else said.to_string()
+        return told if told in (F32, *PRECISION_ERRORS) else "f16" if self._device.startswith("NPU") else F32
 
     def ran_on(self) -> str:
         devices = devices_of(self._compiled)

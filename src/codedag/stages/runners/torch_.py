@@ -117,6 +117,8 @@ class _InPlace:
     def fetch(self) -> None:
         return
 
+    precision = "f32"
+
     def ran_on(self) -> str:
         return "cpu"
 
@@ -145,6 +147,8 @@ class _OnDevice:
     def fetch(self) -> None:
         for target, result in zip(self._targets, self._results, strict=True):
             target.copy_(result.cpu())
+
+    precision = "f32"
 
     def ran_on(self) -> str:
         places = {str(result.device) for result in self._results} or {str(self._device)}
