@@ -14,6 +14,7 @@ from codedag.autopilot.capped import WORKER, Capping, workers_here
 from codedag.autopilot.processes.report_folder import BEGUN, WorkerReports
 from codedag.autopilot.processes.worker_report import Refusal, WorkerReport, move_of, share_of
 from codedag.backends.registry import known_sources
+from codedag.devices import cgroup
 from codedag.instrument import sites as site_module
 from codedag.instrument.children import Follower, follow, unfollow
 from codedag.instrument.guard import attempt
@@ -232,8 +233,14 @@ def _load_registry() -> None:
 
 
 def _free_nbytes() -> int:
-    """The memory that is free, without loading a library in every worker; 0 where the system does not say."""
+    """The memory that machine and container leave, without loading a library in every worker; 0 if neither says."""
+    found = []
+    group = cgroup.find()
+    limit = group.memory_limit() if group is not None else None
+    if group is not None and limit is not None:
+        found.append(limit - group.memory_nbytes())
     try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        found.append(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (ValueError, OSError, AttributeError):
-        return 0
+        pass
+    return max(min(found, default=0), 0)
