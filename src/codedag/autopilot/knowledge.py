@@ -16,13 +16,10 @@ from typing import Literal
 import msgspec
 
 from codedag._version import __version__
-from codedag.autopilot.processes.worker_report import Proven
-from codedag.instrument.cache import rewriter_version
 from codedag.ir.fields import Factor, Natural, NBytes, Seconds, Share
 from codedag.ir.installed import version_of
 from codedag.ir.report import HotFunction, HotTurn
 from codedag.ir.sha256 import sha256
-from codedag.tune.machine_key import machine_key
 
 DIFFERENT = 2.0  # times as much (share, bytes) from which on a change or a program is looked at again
 SHARE_MIN = 0.05  # of the time: functions below it do not tell one kind of run from another
@@ -32,6 +29,24 @@ NOTHING_RUNS = 4  # runs until the next look at a program in which nothing was t
 IN_USE, TAKEN_BACK = "in-use", "taken-back"  # states of a change
 SLOWER, MISMATCH = "slower", "mismatch"  # reason codes
 NOT_FASTER = frozenset({SLOWER, "no-gain", "loss", "never-hit"})
+
+
+class Proven(msgspec.Struct, frozen=True, kw_only=True):
+    """A change by its place in one version of one source file: enough to make it again in another process."""
+
+    kind: str
+    file: str  # absolute
+    sha256: str
+    function: str
+    sites: list[Natural]
+    chain: list[str]
+    variant: str = ""
+    equivalence: str = "exact"
+
+    @property
+    def key(self) -> tuple[str, str, tuple[int, ...]]:
+        """What tells two changes apart."""
+        return self.kind, self.file, tuple(self.sites)
 
 
 class RunLength(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,7 +226,9 @@ class Knowledge(msgspec.Struct, kw_only=True):
 
 
 def versions(of: Mapping[str, str]) -> dict[str, str]:
-    """The versions here of Python, CodeDAG, its rewriter and these libraries; nothing is imported."""
+    """The versions here of Python, CodeDAG, its rewriter and these libraries; no library is imported."""
+    from codedag.instrument.cache import rewriter_version  # a first run does not need it at its start
+
     own = {"python": platform.python_version(), "codedag": __version__, "rewriter": rewriter_version()}
     found = {name: own[name] if name in own else version_of(name) for name in of}
     return {name: version for name, version in found.items() if version is not None}
@@ -219,4 +236,6 @@ def versions(of: Mapping[str, str]) -> dict[str, str]:
 
 def machine() -> str:
     """What stands for this machine in a file."""
+    from codedag.tune.machine_key import machine_key
+
     return sha256(machine_key().encode()).hexdigest()

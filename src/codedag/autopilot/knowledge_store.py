@@ -23,25 +23,24 @@ from codedag.autopilot.knowledge import (
     KnownChange,
     KnownFile,
     Nothing,
+    Proven,
     RunLength,
     Wanted,
     machine,
     versions,
 )
-from codedag.autopilot.processes.worker_report import Proven, move_of
 from codedag.instrument.guard import attempt
-from codedag.instrument.launch import Target
 from codedag.ir import clock as time
 from codedag.ir.fields import Natural
 from codedag.ir.files import write_atomically
 from codedag.ir.places import cache_dir
-from codedag.ir.plan import MOVES
 from codedag.ir.report import HotFunction, HotTurn
 from codedag.ir.sha256 import sha256
 from codedag.ir.verdict import Code
 
 if TYPE_CHECKING:
     from codedag.autopilot.pilot import Pilot
+    from codedag.instrument.launch import Target
     from codedag.migrate.trial import Trial
 
 PROGRAMS_MAX = 200  # files that are kept
@@ -234,7 +233,10 @@ class Store:
 
 @dataclass(slots=True)
 class NothingToGain:
-    """The question whether a run leaves the program as written, since earlier ones found nothing to gain."""
+    """The question whether a run leaves the program as written, since earlier ones found nothing to gain.
+
+    The store must be loaded.
+    """
 
     store: Store
 
@@ -290,6 +292,8 @@ def _decoded(data: bytes) -> Knowledge:
 
 def _changes(facts: RunFacts, before: Knowledge) -> list[KnownChange]:
     """The changes of this run, and those that earlier ones took back from files that are still the same."""
+    from codedag.ir.plan import MOVES
+
     old = [each for each in before.changes if each.state == TAKEN_BACK]
     same = [each for each in old if facts.files.get(each.file, each.sha256) == each.sha256]
     every: dict[Any, Proven] = {}
@@ -332,6 +336,8 @@ def length_of(seconds: float, target: Target, start_seconds: float = 0.0) -> Run
 
 def taken_back(pilot: Pilot, target: Target) -> list[KnownChange]:
     """The changes that this run took back, with what that rests on."""
+    from codedag.autopilot.processes.worker_report import move_of
+
     stopped = [applied for applied in pilot.applied if not applied.trial.active]
     load = load_per_core()
     return [

@@ -7,8 +7,9 @@ from dataclasses import replace
 import msgspec
 
 from codedag.autopilot.estimate import PAGE, PAGE_PER_OPERATION, Estimate, Late, Spans, estimate
+from codedag.autopilot.knowledge import Proven
 from codedag.autopilot.pilot import Applied, Pilot
-from codedag.autopilot.processes.worker_report import Proven, Share, join, move_of
+from codedag.autopilot.processes.worker_report import Share, join, move_of
 from codedag.autopilot.settled import since
 from codedag.ir import Change, CostTable, Declined, Graph, Move, Op, Plan, Proof, Report, Source
 from codedag.migrate.trial import EVERY, FIRST, RAREST, Trial

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
 from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
+from codedag.autopilot.knowledge import Proven
 from codedag.autopilot.processes.exchange import WorkerExchange
-from codedag.autopilot.processes.worker_report import Proven
 from codedag.autopilot.proving import Proving, WhenProven
 from codedag.autopilot.recalled import Recalled, is_recalled
 from codedag.autopilot.repeats import Repeats

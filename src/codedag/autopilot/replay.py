@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
 from codedag.autopilot.applied import PLACE, Refused
-from codedag.autopilot.processes.worker_report import Proven
+from codedag.autopilot.knowledge import Proven
 from codedag.autopilot.rows import ROW_BY_ROW
 from codedag.devices.present import load
 from codedag.instrument.program import InstrumentedFile

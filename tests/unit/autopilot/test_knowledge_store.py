@@ -13,7 +13,7 @@ import pytest
 
 from codedag.autopilot import knowledge_store
 from codedag.autopilot.applied import Applied
-from codedag.autopilot.knowledge import NOTHING_RUNS, TAKEN_BACK, Evidence, KnownChange, RunLength
+from codedag.autopilot.knowledge import NOTHING_RUNS, TAKEN_BACK, Evidence, KnownChange, Proven, RunLength
 from codedag.autopilot.knowledge_store import (
     NBYTES_MAX,
     NOTHING_RUNS_MAX,
@@ -25,7 +25,6 @@ from codedag.autopilot.knowledge_store import (
     is_open,
     taken_back,
 )
-from codedag.autopilot.processes.worker_report import Proven
 from codedag.instrument.launch import Target
 from codedag.ir.errors import CannotWrite
 from codedag.ir.report import HotFunction, HotTurn

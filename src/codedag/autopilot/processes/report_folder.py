@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from codedag.autopilot.knowledge import Proven
 from codedag.autopilot.processes import worker_report
-from codedag.autopilot.processes.worker_report import Proven, Share, WorkerReport
+from codedag.autopilot.processes.worker_report import Share, WorkerReport
 from codedag.instrument.children import ReportFolder
 from codedag.ir import clock as time
 from codedag.ir.errors import CodedagError

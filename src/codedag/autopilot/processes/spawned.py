@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from codedag.autopilot.knowledge import Proven
 from codedag.autopilot.pilot import Pilot
 from codedag.autopilot.processes.report_folder import WorkerReports
-from codedag.autopilot.processes.worker_report import Proven
 from codedag.instrument.hook import Finder
 from codedag.instrument.program import Program
 from codedag.trace.processes import rewrite_main

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from codedag.autopilot.knowledge import Proven
 from codedag.instrument.program import Program
 from codedag.ir.fields import Natural, Seconds
 from codedag.ir.files import write_atomically
@@ -16,24 +17,6 @@ from codedag.trace.records import Records
 
 PAIRS_MAX = 100  # timings that one process reports per change
 CHECKED_CALLS_MIN = FIRST - 2  # checked calls without a difference after which others may begin with a change
-
-
-class Proven(msgspec.Struct, frozen=True, kw_only=True):
-    """A change by its place in one version of one source file: enough to make it again in another process."""
-
-    kind: str
-    file: str  # absolute
-    sha256: str
-    function: str
-    sites: list[Natural]
-    chain: list[str]
-    variant: str = ""
-    equivalence: str = "exact"
-
-    @property
-    def key(self) -> tuple[str, str, tuple[int, ...]]:
-        """What tells two changes apart."""
-        return self.kind, self.file, tuple(self.sites)
 
 
 class Share(msgspec.Struct, kw_only=True):
