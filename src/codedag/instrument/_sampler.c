@@ -14,6 +14,7 @@
 #define IS_SUPPORTED 1
 #include "sampler_thread.h"
 
+#define OWN_CPU_SHARE_MAX 0.01 /* the thread sleeps longer rather than take more */
 #define LINES_MAX 16
 #define LEAST_TURNS 2
 
@@ -33,6 +34,7 @@ static Sampler *new_sampler(void) {
     if (s && (!make_lock(s) || !make_tables(&s->tables, seconds_now()))) { free(s); s = NULL; }
     if (!s) { PyErr_NoMemory(); return NULL; }
     s->pid = s->memory.pid = getpid();
+    s->own_share_max = OWN_CPU_SHARE_MAX;
     s->random = mixed((uint64_t)(1e9 * s->tables.origin)) | 1;
     return s;
 }
@@ -69,13 +71,15 @@ static const char *mismatch(Sampler *s) {
 }
 
 static PyObject *start(PyObject *module, PyObject *args) {
-    double hz;
+    double hz, own_share_max = OWN_CPU_SHARE_MAX;
     (void)module;
-    if (!PyArg_ParseTuple(args, "d", &hz)) return NULL;
+    if (!PyArg_ParseTuple(args, "d|d", &hz, &own_share_max)) return NULL;
     if (!(hz > 0.0 && hz <= 10000.0)) return PyErr_Format(PyExc_ValueError, "a rate from 0 to 10000 looks a second");
+    if (!(own_share_max > 0.0)) return PyErr_Format(PyExc_ValueError, "a share of a processor above 0");
     Sampler *s = own_sampler();
     if (!s) return NULL;
     if (s->is_running) Py_RETURN_NONE;
+    s->own_share_max = own_share_max;
     s->interpreter = (uintptr_t)PyThreadState_GetInterpreter(PyThreadState_Get());
     const char *why = mismatch(s);
     if (why) return PyErr_Format(PyExc_OSError, "frames cannot be read without the interpreter lock: %s", why);
@@ -404,7 +408,7 @@ static PyObject *names(PyObject *module, PyObject *args) {
 }
 
 static PyMethodDef methods[] = {
-    {"start", start, METH_VARARGS, "start(hz): begins or goes on sampling; OSError where frames cannot be read."},
+    {"start", start, METH_VARARGS, "start(hz, own_share_max=0.01): begins or goes on sampling; OSError where frames cannot be read."},
     {"start_soon", start_soon, METH_VARARGS, "start_soon(hz): the same at the main thread's next safe point."},
     {"stop", stop, METH_NOARGS, "stop(): ends the thread and waits for its end; what it saw stays."},
     {"is_running", is_running, METH_NOARGS, "is_running(): whether the thread of this process runs."},
