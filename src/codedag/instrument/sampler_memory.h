@@ -33,6 +33,8 @@
 #define LOOPS_OF_CODE_MAX 24
 
 #define FRAME_BYTES offsetof(_PyInterpreterFrame, localsplus)
+#define FRAME_WORDS 16 /* of its local variables and value stack, to tell one call or iteration from the next */
+#define FRAME_READ (FRAME_BYTES + FRAME_WORDS * sizeof(uint64_t))
 #define CODE_BYTES offsetof(PyCodeObject, co_code_adaptive)
 #define UNIT_BYTES ((int)sizeof(_Py_CODEUNIT))
 
@@ -100,7 +102,7 @@ static FrameView view_frame(const char *bytes) {
 /* ---- code objects -------------------------------------------------------------------------------------------- */
 
 /* What tells one code object from another at the same address. */
-typedef struct { uintptr_t file, name, lines; int32_t first_line, units; } CodeView;
+typedef struct { uintptr_t file, name, lines; int32_t first_line, units, words; } CodeView;
 typedef struct { void *data; int32_t length; int kind; } Text; /* characters of 1, 2 or 4 bytes */
 typedef struct { int32_t start, end; } Range;                  /* in code units, both included */
 
@@ -108,7 +110,9 @@ static int view_code(const char *bytes, CodeView *view) {
     PyCodeObject copy;
     memcpy(&copy, bytes, CODE_BYTES);
     *view = (CodeView){(uintptr_t)copy.co_filename, (uintptr_t)copy.co_qualname, (uintptr_t)copy.co_linetable,
-                       copy.co_firstlineno, (int32_t)((PyVarObject *)&copy)->ob_size};
+                       copy.co_firstlineno, (int32_t)((PyVarObject *)&copy)->ob_size, FRAME_WORDS};
+    int words = copy.co_nlocalsplus + copy.co_stacksize;
+    if (words < FRAME_WORDS) view->words = words > 0 ? words : 0;
     return ((PyObject *)&copy)->ob_type == &PyCode_Type && view->units > 0 && view->units <= CODE_UNITS_MAX;
 }
 

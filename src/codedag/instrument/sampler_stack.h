@@ -23,12 +23,13 @@
 #define HEAP_FRAMES 256
 #define STACK_BYTES (512 * 1024)
 
-typedef struct { uintptr_t frame; uint32_t code; int32_t unit; uint64_t activation; } Slot;
+typedef struct { uintptr_t frame; uint32_t code; int32_t unit; uint64_t activation, locals; } Slot;
 typedef struct {
     uintptr_t frame, code, instruction;
     uint32_t number;
     int32_t unit;
-    uint64_t activation;
+    uint64_t activation, locals; /* locals: hash of its variables, 0: not known */
+    const char *words;
     char is_entry, is_generator;
 } Seen;
 typedef struct {
@@ -43,7 +44,7 @@ typedef struct {
     uintptr_t *addresses;   /* the same with the frames of the C stack */
     int path_room, address_room;
 } Thread;
-typedef struct { uintptr_t frame; uint32_t code; int32_t unit; } HeapFrame;
+typedef struct { uintptr_t frame; uint32_t code; int32_t unit; uint64_t locals; } HeapFrame;
 
 typedef struct {
     pthread_t thread;
@@ -66,7 +67,8 @@ typedef struct {
     uint32_t places[DEPTH_MAX];
     uintptr_t walked[DEPTH_MAX]; /* leaf first, with the frames of the C stack */
     int walked_count;
-    char copies[DEPTH_MAX * FRAME_BYTES];
+    char copies[DEPTH_MAX * FRAME_READ];  /* frames of the last walk */
+    char singles[DEPTH_MAX * FRAME_READ]; /* frames that were not among them */
     char code_copies[BATCH_MAX * CODE_BYTES];
 } Sampler;
 
@@ -111,20 +113,24 @@ static int copy_last_frames(Sampler *s, const Thread *t) {
     int copied = 0;
     while (copied < t->walked) {
         int count = t->walked - copied < BATCH_MAX ? t->walked - copied : BATCH_MAX;
-        for (int i = 0; i < count; i++) s->memory.remote[i] = (struct iovec){(void *)t->addresses[copied + i], FRAME_BYTES};
-        int done = copy_batch(&s->memory, s->copies + (size_t)copied * FRAME_BYTES, count, FRAME_BYTES);
+        for (int i = 0; i < count; i++) s->memory.remote[i] = (struct iovec){(void *)t->addresses[copied + i], FRAME_READ};
+        int done = copy_batch(&s->memory, s->copies + (size_t)copied * FRAME_READ, count, FRAME_READ);
         copied += done;
         if (done < count) break;
     }
     return copied;
 }
 
-static const char *copy_of_frame(Sampler *s, const Thread *t, uintptr_t address, int *at, char *single) {
+static const char *copy_of_frame(Sampler *s, const Thread *t, uintptr_t address, int *at, int *has_words) {
+    *has_words = 1;
     for (int i = *at; i >= 0 && i > *at - CACHE_REACH; i--)
         if (t->addresses[i] == address) {
             *at = i - 1;
-            return s->copies + (size_t)i * FRAME_BYTES;
+            return s->copies + (size_t)i * FRAME_READ;
         }
+    char *single = s->singles + (size_t)s->walked_count * FRAME_READ;
+    if (copy_from(&s->memory, single, address, FRAME_READ)) return single;
+    *has_words = 0; /* the frame may end where its memory ends */
     return copy_from(&s->memory, single, address, FRAME_BYTES) ? single : NULL;
 }
 
@@ -133,15 +139,17 @@ static int walk(Sampler *s, const Thread *t, uintptr_t top) {
     int at = copy_last_frames(s, t) - 1, count = 0;
     s->walked_count = 0;
     for (uintptr_t address = top; address && s->walked_count < DEPTH_MAX;) {
-        char single[FRAME_BYTES];
-        const char *bytes = copy_of_frame(s, t, address, &at, single);
+        int has_words;
+        const char *bytes = copy_of_frame(s, t, address, &at, &has_words);
         if (!bytes) return -1;
         FrameView view = view_frame(bytes);
         s->walked[s->walked_count++] = address;
         if (view.is_shim) {
             if (count) s->seen[count - 1].is_entry = 1;
         } else
-            s->seen[count++] = (Seen){address, view.code, view.instruction, NONE, 0, 0, view.is_entry, view.is_generator};
+            s->seen[count++] = (Seen){.frame = address, .code = view.code, .instruction = view.instruction, .number = NONE,
+                                      .words = has_words ? bytes + FRAME_BYTES : NULL, .is_entry = view.is_entry,
+                                      .is_generator = view.is_generator};
         if (view.previous == address) return -1;
         address = view.previous;
     }
@@ -259,15 +267,18 @@ static void called_again(Sampler *s, const Thread *t, int child, int is_sure, do
     }
 }
 
+static uint64_t generator_activation(const Seen *seen) { return mixed(seen->frame) | (1ULL << 63); }
+
 /* A generator or coroutine leaves the stack between its turns; its frame stays where it is. */
 static void look_at_generator(Sampler *s, const Thread *t, int depth, int is_new, double now) {
     Seen *seen = &s->stack[depth];
     HeapFrame *last = &s->heap[mixed(seen->frame) % HEAP_FRAMES];
     Range range;
-    if (is_new && last->frame == seen->frame && last->code == seen->number && seen->unit < last->unit &&
-        loop_at(s, depth, last->unit, &range))
-        saw_turn(s, t, depth, range, 0, mixed(seen->frame) | (1ULL << 63), now);
-    *last = (HeapFrame){seen->frame, seen->number, seen->unit};
+    int is_back = seen->unit < last->unit ||
+                  (seen->unit == last->unit && seen->locals && last->locals && seen->locals != last->locals);
+    if (is_new && last->frame == seen->frame && last->code == seen->number && is_back && loop_at(s, depth, last->unit, &range))
+        saw_turn(s, t, depth, range, 0, seen->activation, now);
+    *last = (HeapFrame){seen->frame, seen->number, seen->unit, seen->locals};
 }
 
 static void compare_frame(Sampler *s, const Thread *t, int depth, double now) {
@@ -281,15 +292,28 @@ static void compare_frame(Sampler *s, const Thread *t, int depth, double now) {
     saw_turn(s, t, depth, range, 0, new->activation, now);
 }
 
+/* The variables of a frame that waits for a call to return: they stay as they are until it does. */
+static uint64_t locals_of(const Sampler *s, const Seen *seen) {
+    int words = s->tables.codes[seen->number].view.words;
+    return seen->words && words ? hash_of_words(seen->words, words) | 1 : 0;
+}
+
+/* Whether a frame is where it was at the last look, in the same call and the same turn as far as can be seen. */
+static int is_unchanged(const Slot *old, const Seen *new) {
+    if (old->frame != new->frame || old->code != new->number || old->unit != new->unit) return 0;
+    return !old->locals || !new->locals || old->locals == new->locals;
+}
+
 /* Only the first frame that differs from the last look tells anything: those within it were called anew. */
 static void find_turns(Sampler *s, const Thread *t, int depth, double now) {
     int same = 0, common = depth < t->depth ? depth : t->depth;
-    while (same < common && t->path[same].frame == s->stack[same].frame && t->path[same].code == s->stack[same].number &&
-           t->path[same].unit == s->stack[same].unit) {
+    for (int i = 0; i + 1 < depth; i++) s->stack[i].locals = locals_of(s, &s->stack[i]);
+    while (same < common && is_unchanged(&t->path[same], &s->stack[same])) {
         s->stack[same].activation = t->path[same].activation;
         same++;
     }
-    for (int i = same; i < depth; i++) s->stack[i].activation = ++s->activations;
+    for (int i = same; i < depth; i++)
+        s->stack[i].activation = s->stack[i].is_generator ? generator_activation(&s->stack[i]) : ++s->activations;
     int is_compared = same < common;
     if (is_compared) compare_frame(s, t, same, now);
     for (int i = same; i < depth; i++)
@@ -301,7 +325,7 @@ static void keep_path(Sampler *s, Thread *t, int depth) {
     t->depth = depth;
     t->walked = s->walked_count;
     for (int i = 0; i < depth; i++)
-        t->path[i] = (Slot){s->stack[i].frame, s->stack[i].number, s->stack[i].unit, s->stack[i].activation};
+        t->path[i] = (Slot){s->stack[i].frame, s->stack[i].number, s->stack[i].unit, s->stack[i].activation, s->stack[i].locals};
     for (int i = 0; i < s->walked_count; i++) t->addresses[i] = s->walked[s->walked_count - 1 - i];
 }
 #endif

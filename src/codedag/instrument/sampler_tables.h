@@ -73,6 +73,16 @@ static uint64_t hash_of(uint64_t seed, const void *data, size_t nbytes) {
     return mixed(hash);
 }
 
+static uint64_t hash_of_words(const char *bytes, int count) {
+    uint64_t hash = 0, word;
+    for (int i = 0; i < count; i++) {
+        memcpy(&word, bytes + (size_t)i * sizeof word, sizeof word);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
 static void free_code(Code *code) {
     free_text(&code->file);
     free_text(&code->name);

@@ -102,6 +102,7 @@ def test_code_that_is_made_and_freed_all_the_time(start):
     assert totals["samples"] > 20
 
 
+@pytest.mark.slow
 def test_an_address_with_a_new_tenant_is_noticed(start):
     start(1000.0)
     work = "\nstarted = time.thread_time()\nwhile time.thread_time() - started < 0.15: pass\n"
@@ -168,6 +169,7 @@ def frames():
         frame = frame.f_back
 
 
+@pytest.mark.slow
 def test_recursion_deeper_than_the_sampler_walks():
     out = run("""
         import sys, time
@@ -186,6 +188,7 @@ def test_recursion_deeper_than_the_sampler_walks():
     assert out.split() == ["True", "True"]
 
 
+@pytest.mark.slow
 def test_ten_thousand_short_threads():
     out = run("""
         import threading, time
@@ -314,18 +317,25 @@ def test_signals_go_to_the_program():
     assert out.split() == ["True", "[]"]
 
 
+def chain_of(length, number):
+    """A function that goes through as many others as said before it calls its argument."""
+    calls = [f"def f{i}(go): return f{i + 1}(go)\n" for i in range(length)]
+    space = {}
+    exec(compile("".join(calls) + f"def f{length}(go): return go()\n", f"<chain {number}>", "exec"), space)
+    return space["f0"]
+
+
 def test_full_tables_lose_only_what_is_small(start):
-    start(2000.0)
-    space = {"busy": busy}
-    source = "".join(f"def made_{i}(): busy(0.0003)\n" for i in range(6000))
-    exec(compile(source, "<many>", "exec"), space)
-    busy(0.5)
-    for number in range(6000):
-        space[f"made_{number}"]()
+    chains = [chain_of(700, number) for number in range(8)]
+    start(1000.0)
+    busy(0.4)
+    for chain in chains:
+        chain(lambda: busy(0.1))
     sampler.stop()
     seen = names_seen()
+    assert sampler.totals()["evictions"] > 0
     assert len(seen) <= 4096
-    assert seen[__file__, "busy", busy.__code__.co_firstlineno] > 0.4
+    assert seen[__file__, "busy", busy.__code__.co_firstlineno] > 0.7
 
 
 def test_the_open_files_stay_as_they_are(start):
