@@ -771,6 +771,26 @@ def test_the_summary_begins_with_gain_speed_and_what_is_slow(browser, judged, ki
     _quiet(browser)
 
 
+def test_a_run_in_which_nothing_was_opened_says_what_is_slow(browser, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    report_runs.info(folder)
+    seen = synthetic("unchanged")
+    calm = replace(seen, claim=None, speed=None, heat=replace(seen.heat, own_seconds=0.1))
+    save(calm, folder / "report.json")
+    save(Graph.build([]), folder / "graph.json")
+    _open(browser, folder)
+    shown = _show(browser, "summary")
+    assert shown.startswith("Gain\nnothing changed\n")
+    assert "CodeDAG itself took 0.1 s of CPU time (0.5 % of the process's)." in shown
+    assert "Biggest thing left: 23% of CPU time in Normalize.apply" in shown
+    assert "codedag trace train.py --epochs 3 records all of them" in shown
+    assert "simulated" not in shown
+    for page in PAGES:
+        assert _show(browser, page)
+    _quiet(browser)
+
+
 def test_blocks_without_changes_are_points_below_the_line(browser, judged):
     _open(browser, judged("faster"))
     _show(browser, "summary")

@@ -9,7 +9,7 @@ const TONES = { faster: "good", slower: "bad", same: "", unknown: "warn", unchan
 function claimCard(report, width) {
   const found = DATA.verdict, proof = report.verdict, running = DATA.run && DATA.run.status === "running", tone = TONES[found.tone];
   const [same, kind] = !proof.checked ? ["nothing to compare", ""] : proof.identical ? ["results identical", "good"] : proof.mismatches ? [`${proof.mismatches} results differed`, "bad"] : ["results within tolerance", "warn"];
-  return card(width, running ? "Gain so far" : "Gain", el(`div.big${tone ? `.${tone}` : ""}`, null, found.figure.replace(/x$/, "×")), el("p", null, `${found.sentence[0].toUpperCase()}${found.sentence.slice(1)}.`),
+  return card(width, running ? "Gain so far" : "Gain", el(`div.big${tone ? `.${tone}` : ""}`, null, found.figure.replace(/x$/, "×")), found.tone === "unchanged" ? null : el("p", null, `${found.sentence[0].toUpperCase()}${found.sentence.slice(1)}.`),
     found.detail ? el("p.soft.small", null, `${found.detail[0].toUpperCase()}${found.detail.slice(1)}.`) : null,
     el("p", null, el(`span.chip${kind ? `.${kind}` : ""}`, null, same), proof.checked ? ` ${many(proof.checked, "call")} compared` : ""),
     DATA.left ? el("p", null, `${DATA.left[0].toUpperCase()}${DATA.left.slice(1)}.`) : null);
@@ -55,12 +55,12 @@ function verdictCard(report) {
       code("codedag compare"), " measures both programs."));
 }
 
-function equalityCard(report) {
-  if (!report) return card("w4", "Are the results the same?", ...(onlyRecorded() ? [el("p", null, "Nothing was changed, so there is nothing to compare.")]
+function equalityCard(report, width = "w4") {
+  if (!report) return card(width, "Are the results the same?", ...(onlyRecorded() ? [el("p", null, "Nothing was changed, so there is nothing to compare.")]
     : [el("div.big", null, "not known"), el("p", null, `What was changed, and what was checked, is written when the program has ended. ${DATA.files.report.why ? "Here it cannot be read." : "Here that is not there."}`)]));
   const proof = report.verdict;
-  if (!proof.checked) return card("w4", "Are the results the same?", el("div.big", null, "unchanged"), el("p", null, proof.how));
-  return card("w4", "Are the results the same?",
+  if (!proof.checked) return card(width, "Are the results the same?", el("div.big", null, "unchanged"), el("p", null, proof.how));
+  return card(width, "Are the results the same?",
     el(`div.big.${proof.identical ? "good" : proof.mismatches ? "bad" : "warn"}`, null, proof.identical ? "identical" : proof.mismatches ? `${proof.mismatches} differed` : "within tolerance"),
     el("p", null, `${numberText(proof.checked - proof.mismatches)} of ${numberText(proof.checked)} checked calls ${proof.identical || proof.mismatches ? "bit-equal" : "within what was allowed"}`),
     proof.unverified ? el("p.notice.bad", null, `${many(proof.unverified, "result")} had been used unchecked before the first difference was found.`) : null,
@@ -68,12 +68,12 @@ function equalityCard(report) {
     el("p.soft.small", null, proof.how));
 }
 
-function machineCard() {
+function machineCard(width = "w4") {
   const machine = DATA.machine, run = DATA.run || { versions: {} };
   const units = machine ? machine.pus.map((pu) => el("li", { title: (pu.capability || []).join(", ") }, el("b", null, puLabel(pu.name)),
     ` ${[pu.name === "cpu" ? (pu.capability || [])[0] : pu.runtime, pu.threads ? many(pu.threads, "thread") : "", sizeText(pu.memory_nbytes)].filter(Boolean).join(", ")}`)) : null;
   const absent = ((machine || {}).absent || []).map((one) => el("li", { title: one.reason }, `${one.name}: ${one.reason}`));
-  return card("w4", "Machine", units ? el("ul", null, units) : missing("machine"),
+  return card(width, "Machine", units ? el("ul", null, units) : missing("machine"),
     absent.length ? el("details", null, el("summary.soft", null, `${many(absent.length, "other unit")} looked for and not found`), el("ul.small", null, absent)) : null,
     facts([["system", run.versions.platform || "not recorded"], ["Python", run.versions.python || "not recorded"], ["CodeDAG", run.versions.codedag || DATA.codedag]]));
 }
@@ -135,16 +135,31 @@ function absentFiles() {
 }
 
 PAGES.push({ id: "summary", title: "Summary", show(page) {
-  const report = DATA.report, lines = timeBars(report), plan = DATA.plan;
-  const speed = DATA.speed && speedCard(DATA.speed, report.claim ? "w8" : "w12"), claim = report && report.claim ? claimCard(report, speed ? "w4" : "w12") : null;
-  page.append(...notices(), el("div.grid", null, claim ? claim : [verdictCard(report), equalityCard(report), machineCard()], speed, DATA.heat ? heatCards(DATA.heat) : null, claim ? accountCard(report) : null,
-    lines.length ? card(plan ? "w6" : "w12", "Time of the program", bars(lines)) : null,
-    plan && card(lines.length ? "w6" : "w12", "Time of the recorded operations", bars(planBars(plan)),
-      el("p.soft.small", null, "Sums over the calls that were recorded. The plan's time is simulated from measured costs; the page “Plan” takes it apart.")),
-    DATA.ops && OPS.length ? card("w12", "Why", el("p", null, whySentence())) : null,
-    DATA.ops && OPS.length ? hottestCard() : card("w12", "Operations", DATA.ops ? el("p", null, "No operation on data was recorded. Either the program moves none, or all of it happens inside packages: codedag trace --drill PACKAGE looks into one.") : missing("graph")),
-    claim ? [equalityCard(report), machineCard()] : null, absentFiles()));
+  const report = DATA.report, judged = report && (report.claim || report.heat);
+  page.append(...notices(), el("div.grid", null, ...(judged ? judgedCards(report) : [verdictCard(report), equalityCard(report), machineCard()]),
+    ...recordedCards(report), ...(judged ? [equalityCard(report, "w6"), machineCard("w6")] : []), absentFiles()));
 } });
+
+// What the program did as a whole: its gain, its speed, what is slow in it, and what the changes brought.
+function judgedCards(report) {
+  const speed = DATA.speed ? speedCard(DATA.speed, "w8") : null;
+  return [claimCard(report, speed ? "w4" : "w12"), speed, ...(DATA.heat ? heatCards(DATA.heat) : []), accountCard(report)];
+}
+
+// What its recorded operations did; an estimate of the gain from these is shown only where none was measured.
+function recordedCards(report) {
+  const lines = report && report.claim ? [] : timeBars(report), plan = DATA.whole && DATA.whole.operations ? DATA.plan : null;
+  const found = [lines.length ? card(plan ? "w6" : "w12", "Time of the program", bars(lines)) : null,
+    plan ? card(lines.length ? "w6" : "w12", "Time of the recorded operations", bars(planBars(plan)),
+      el("p.soft.small", null, "Sums over the calls that were recorded. The plan's time is simulated from measured costs; the page “Plan” takes it apart.")) : null];
+  if (DATA.ops && OPS.length) return [...found, card("w12", "Why", el("p", null, whySentence())), hottestCard()];
+  return [...found, card("w12", "Operations", DATA.ops ? el("p", null, ...noOperations()) : missing("graph"))];
+}
+
+function noOperations() {
+  if (DATA.heat) return ["No operation was recorded: nothing was opened that a change could make faster. ", code(`codedag trace ${DATA.commands.program}`), " records all of them."];
+  return ["No operation on data was recorded. Either the program moves none, or all of it happens inside packages: codedag trace --drill PACKAGE looks into one."];
+}
 
 function hottestCard() {
   const total = DATA.whole.seconds || 1;
