@@ -16,6 +16,7 @@ from typing import Any
 
 from judge_programs import SHAPES, Outcome, Program, simulate
 
+from codedag.autopilot.change import State
 from codedag.autopilot.judge import Decision
 from codedag.ir.verdict import Code
 
@@ -43,14 +44,21 @@ def _says_faster(outcome: Outcome) -> list[float]:
 
 
 def with_effect(count: int, factor: float, seconds: float) -> dict[str, Any]:
-    """Changes that multiply the time of a turn by this factor: when they were decided on, and what was claimed."""
+    """Changes that multiply the time of a turn by this factor: when turns decided, and what was claimed.
+
+    Their accounts say that they gain; `gone_without_account`: taken back where the account says nothing.
+    """
     truth, errors, held, decided = 1 / factor, [], 0, []
-    wanted = Decision.KEEP if factor < 1 else Decision.SLOWER
+    gone = 0  # with an account that shows no gain
     by_shape: dict[str, list[float]] = {shape: [] for shape in SHAPES}
     missed: dict[str, int] = dict.fromkeys(SHAPES, 0)
     for program in programs(count):
         outcome = simulate(program, {1: factor}, seconds, net=1.0)
-        at = [*outcome.decided(wanted), *(outcome.decided(Decision.RETRY) if factor > 1 else [])]
+        slower = [*outcome.decided(Decision.SLOWER), *outcome.decided(Decision.RETRY)]
+        at = slower if factor > 1 else _says_faster(outcome)
+        if factor > 1:
+            again = simulate(Program(program.shape, program.seed), {1: factor}, seconds)
+            gone += again.judge.changes[1].state is State.TAKEN_BACK
         decided += [min(at)] if at else []
         by_shape[program.shape] += [min(at)] if at else []
         if (gain := outcome.judge.gain) is not None:
@@ -59,6 +67,7 @@ def with_effect(count: int, factor: float, seconds: float) -> dict[str, Any]:
             missed[program.shape] += not gain.low <= truth <= gain.high
     return {
         "factor": factor, "decided": len(decided) / count,
+        **({"gone_without_account": gone / count} if factor > 1 else {}),
         "decided_by_shape": {shape: len(at) for shape, at in by_shape.items()},
         "median_seconds": statistics.median(decided) if decided else None,
         "claims": len(errors), "missed_by_shape": missed, "covered": held / max(len(errors), 1),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from codedag.autopilot.change import Evidence, Interval
-from codedag.autopilot.intervals import bounds, median, sign
+from codedag.autopilot.intervals import bounds, few_bounds, median, sign
 from codedag.autopilot.policy import Policy
 
 ROUND_BLOCKS = 4
@@ -65,6 +65,7 @@ class Contrast:
     wall: list[float] = field(default_factory=list)  # log of the time without over the time with, one a round
     cpu: list[float] = field(default_factory=list)
     same: list[float] = field(default_factory=list)  # log ratio of two blocks in the same state
+    since: float = 0.0  # when the first of these rounds ended
     off_seconds: float = 0.0  # in the present stage of `policy.off_shares`
     off_block_seconds: float = 0.0  # of the latest block without the changes
     stage: int = 0
@@ -121,8 +122,9 @@ class Contrast:
         recent.append(value)  # also an outlier: if more follow, the program has changed its speed
         return value - middle <= math.log(self.policy.outlier_ratio)
 
-    def add(self, blocks: Sequence[Block]) -> None:
+    def add(self, blocks: Sequence[Block], now: float) -> None:
         """Takes in a round of four blocks."""
+        self.since = self.since if self.wall else now
         on_second = 1 if blocks[1].on else -1
         walls, cpus = [block.wall_log() for block in blocks], [block.cpu_log() for block in blocks]
         pair = on_second * (walls[0] - walls[1]), on_second * (walls[3] - walls[2])
@@ -130,27 +132,38 @@ class Contrast:
         self.wall.append(sum(pair) / 2)
         self.cpu.append(on_second * (cpus[0] - cpus[1] + cpus[3] - cpus[2]) / 2)
         self.same.append(walls[1] - walls[2])
-        self._lengthen()
-        self._forget()
-
-    def _lengthen(self) -> None:
-        """Makes blocks longer, and begins anew, where those in the same state are unlike."""
-        count = self.policy.unlike_rounds
-        if len(self.same) % count or self.block_seconds >= self.policy.block_seconds_max:
-            return
-        if sorted(map(abs, self.same[-count:]))[5 * count // 8] > math.log(self.policy.unlike_ratio):
+        if self._are_unlike():
             longer = self.block_seconds * self.policy.unlike_growth
             self.block_seconds = min(longer, self.policy.block_seconds_max)
-            for values in (self.wall, self.cpu, self.same, self._pairs):
-                values.clear()
-            self._tested, self._next_look = 0, self.policy.first_look
+            self._forget(len(self.wall), now)
+        elif self._is_new_phase():
+            self._forget(len(self.wall) - self.policy.phase_rounds, now)
+            self._next_look = self.policy.first_look
+        self._forget(len(self.wall) - self.policy.rounds_kept, self.since)
 
-    def _forget(self) -> None:
-        excess = len(self.wall) - self.policy.rounds_kept
-        if excess > 0:
+    def _are_unlike(self) -> bool:
+        """Whether blocks in the same state differ so much that longer ones are needed."""
+        count = self.policy.unlike_rounds
+        if len(self.same) % count or self.block_seconds >= self.policy.block_seconds_max:
+            return False
+        return sorted(map(abs, self.same[-count:]))[5 * count // 8] > math.log(self.policy.unlike_ratio)
+
+    def _is_new_phase(self) -> bool:
+        """Whether the latest rounds all lie beyond nine in ten of the earlier ones, on the same side."""
+        count = self.policy.phase_rounds
+        if len(self.wall) % count or len(self.wall) < 2 * count:
+            return False
+        earlier, latest = sorted(self.wall[:-count]), self.wall[-count:]
+        tenth = len(earlier) // 10
+        return min(latest) > earlier[-1 - tenth] or max(latest) < earlier[tenth]
+
+    def _forget(self, count: int, since: float) -> None:
+        """Drops the earliest rounds; the present test goes on with those that are left."""
+        if count > 0:
             for values in (self.wall, self.cpu, self.same, self._pairs):
-                del values[:excess]
-            self._tested = max(self._tested - excess, 0)
+                del values[:count]
+            self._tested, self.since = max(self._tested - count, 0), since
+            self._next_look = max(self.policy.first_look, self._next_look - count)
 
     @property
     def rounds(self) -> int:
@@ -160,7 +173,9 @@ class Contrast:
     def interval(self, values: Sequence[float] | None = None) -> Interval | None:
         """The gain with the confidence that is claimed; None if there are too few rounds."""
         values = self.wall if values is None else values
-        found = bounds(values, 1 - self.policy.confidence) if len(values) >= self.policy.gain_rounds_min else None
+        if len(values) < self.policy.gain_rounds_min:
+            return None
+        found = bounds(values, 1 - self.policy.confidence) or few_bounds(values)
         return None if found is None else Interval(*(math.exp(each) for each in found))
 
     def noise(self) -> float:

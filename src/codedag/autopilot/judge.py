@@ -135,7 +135,7 @@ class Judge:
         self._round.append(block)
         if len(self._round) < ROUND_BLOCKS:
             return OPEN
-        contrast.add(self._round)
+        contrast.add(self._round, now)
         self._abandon_round()
         return self._decide(contrast, now)
 

@@ -70,11 +70,14 @@ class Policy:
     )
     noise_max: float = 0.05  # up to here a verdict is remembered: blocks from a busy hour said 0.16x of what was 1.1x
     trial_seconds_max: float = 50.0  # then the accounts decide
-    trial_rounds_max: int = 320
+    trial_rounds_max: int = 240
     search_rounds_max: int = 60  # for each half of the suspects
     wide_ratio: float = 1.10  # an interval wider than this at the end of a trial says nothing
     confidence: float = 0.95  # of the claimed interval
-    gain_rounds_min: int = 6  # fewer: no claim
+    gain_rounds_min: int = 4  # fewer: no claim
+    phase_rounds: int = (
+        8  # in a row far from all earlier ones: the program is in another phase, and these are forgotten
+    )
     rounds_kept: int = 256
     #: Share of the seconds an account says it saved that is believed where there are no turns.  Compared calls run with
     #: warm caches, which flatters a variant: sums of calls claimed 1.17x for a program at 0.55x.

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from codedag.autopilot.intervals import bounds, critical, median, rank_sum, sign
+from codedag.autopilot.intervals import bounds, critical, few_bounds, median, rank_sum, sign
 
 
 def test_median():
@@ -58,3 +58,14 @@ def test_the_sign_is_that_of_the_bounds(n):
         found = bounds(values, 0.05)
         expected = 0 if found is None or found[0] <= 0 <= found[2] else 1 if found[0] > 0 else -1
         assert sign(values, 0.05) == expected
+
+
+@pytest.mark.parametrize("n", [4, 5])
+def test_few_values_are_bounded_by_student(n):
+    draw, held = random.Random(n), 0
+    for _ in range(400):
+        low, _, high = few_bounds([draw.gauss(0.1, 1) for _ in range(n)])
+        held += low <= 0.1 <= high
+    assert 365 <= held <= 395  # 380 are expected
+    assert few_bounds([0.1] * 3) is None
+    assert few_bounds([0.1] * 6) is None

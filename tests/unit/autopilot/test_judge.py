@@ -267,6 +267,26 @@ def test_a_program_that_changes_its_speed_gives_no_false_verdict(judge, clock):
     assert not run(judge, clock, lambda enabled: next(speeds), 200)
 
 
+def test_a_gain_that_begins_later_is_claimed_for_the_later_phase(judge, clock):
+    judge.add(change(1, net=1.0))
+    run(judge, clock, lambda enabled: 0.02, 400)
+    assert judge.gain.high < 1.01
+    began = clock.seconds
+    verdicts = run(judge, clock, lambda enabled: 0.02 if enabled else 0.03, 200)
+    assert verdicts[0].decision is Decision.KEEP
+    assert judge.gain.low <= 1.5 + 1e-6
+    assert judge.gain.middle == pytest.approx(1.5)
+    assert judge.contrast().since > began
+
+
+def test_rounds_that_are_kept_are_bounded():
+    outcome = simulate(
+        Program("steady", 2, turn_seconds=0.02, noise=0.04), {1: 1.0}, 49.0, replace(POLICY, rounds_kept=40)
+    )
+    assert outcome.judge.contrast().rounds == 40
+    assert not outcome.verdicts
+
+
 # -- memos and accounts
 
 
