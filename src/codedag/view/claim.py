@@ -12,6 +12,7 @@ Tone = Literal["faster", "slower", "same", "unknown", "unchanged"]
 
 #: Share of the process's CPU time from which CodeDAG's own time makes a run that changed nothing a slower one.
 OWN_SHARE_SLOWER = 0.03
+OWN_SECONDS_SLOWER = 0.1  # and from which on anyone minds
 START_SECONDS_SAID = 0.05  # what was added before and after the program is said from here on
 
 
@@ -94,7 +95,7 @@ def _unchanged(report: Report) -> Verdict:
         return Verdict("unchanged", "nothing changed", "nothing was changed")
     share = 100 * own / heat.cpu_seconds
     cost = f"{own:.1f} s of CPU time ({share:.1f} % of the process's)"
-    if own < OWN_SHARE_SLOWER * heat.cpu_seconds:
+    if own < max(OWN_SHARE_SLOWER * heat.cpu_seconds, OWN_SECONDS_SLOWER):
         return Verdict("unchanged", "nothing changed", "nothing was changed", f"CodeDAG itself took {cost}")
     after = f"; next time {report.claim.next_run}" if report.claim is not None and report.claim.next_run else ""
     words = f"this run was slower by {own:.1f} s ({share:.0f} % of CPU time), nothing was changed{after}"
