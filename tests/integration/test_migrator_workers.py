@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from codedag.ir import load
+
 pytest.importorskip("cv2")
 pytest.importorskip("scipy")
 
@@ -108,6 +110,25 @@ def test_a_loader(tmp_path, method):
     assert found["same"]
     assert (found["here"], found["stats"]["calls"], found["stats"]["mismatches"]) == (0, 24, 0)
     assert found["stats"]["checked"] >= 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", ["run", "trace"])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_plan_is_followed_beside_a_run_or_a_trace(tmp_path, codedag, command, method):
+    """Two followers of the same processes: each of them has its tickets, forks and reports."""
+    (tmp_path / "script.py").write_text(POOL)
+    plan = {"context_device_map": {f"work/{MEDIAN}": "cpu"}}
+    done = codedag(command, "-o", tmp_path / "out", "script.py", method, json.dumps(plan))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["same"]
+    assert (found["here"], found["stats"]["calls"]) == (0, 24)
+    saw = load(tmp_path / "out")
+    if command == "run":
+        assert saw.report.workers >= 2
+    else:  # by the program, and by its workers
+        assert sum(op.count for op in saw.graph.ops if op.name == MEDIAN) == 48
 
 
 LEAVING = """

@@ -122,7 +122,7 @@ class Store:
     def _read(self) -> Knowledge | None:
         try:
             return _decoded(_beginning(self.path))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
             self.why_not = f"the plan of an earlier run cannot be read ({error}): {self.path}"

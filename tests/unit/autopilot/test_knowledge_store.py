@@ -416,7 +416,7 @@ def test_a_file_that_cannot_be_written_is_said(store, script):
     path.parent.parent.mkdir(parents=True, exist_ok=True)
     path.parent.write_text("in the way")
     again = store()
-    again.load()
+    assert (again.load(), again.why_not) == (None, "")
     with pytest.raises(CannotWrite):
         again.keep(RunFacts(length=length()))
     again.count_rest()
