@@ -39,6 +39,7 @@ PRODUCTS = [
     (800, 800, 160),
 ]
 STACKS = [(500, 7, 7, 7), (300, 10, 10, 10), (100, 24, 24, 24), (400, 5, 16, 11), (60, 40, 40, 40), (3000, 4, 4, 4)]
+PIXELS = [(90_000, 3, 3), (20_000, 3, 3), (50_000, 4, 4), (12_000, 8, 5)]
 ROWS = [
     ("layernorm", (200, 700)),
     ("layernorm", (64, 1500)),
@@ -59,6 +60,7 @@ CODES, TILES = 70, 6  # different texts of a product's task, and tiles of each
 def tasks() -> list[dict]:
     made = [{"what": "matmul", "shape": shape} for shape in PRODUCTS]
     made += [{"what": "n i k, n k j -> n i j", "sizes": dict(zip("nikj", s, strict=True))} for s in STACKS]
+    made += [{"what": "p k, k j -> p j", "sizes": dict(zip("pkj", s, strict=True))} for s in PIXELS]
     return made + [{"what": name, "shape": shape} for name, shape in ROWS]
 
 

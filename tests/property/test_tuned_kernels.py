@@ -46,6 +46,8 @@ FUNCTIONS = {
     "einsum lines f8": (lambda a, b: np.einsum("nik,njk->nij", a, b), "f8[5,4,131],f8[5,3,131]"),
     "einsum dots": (lambda a, b: np.einsum("nk,nk->n", a, b), "f4[53,67],f4[53,67]"),
     "pixels": (lambda a, b: a @ b, "f4[331,3],f4[3,3]"),
+    "image by a matrix": (lambda a, b: a @ b, "f4[17,19,3],f4[3,3]"),
+    "stacks of two axes": (lambda a, b: np.einsum("mnik,mnkj->mnij", a, b), "f4[3,5,6,6],f4[3,5,6,6]"),
 }
 
 

@@ -85,7 +85,7 @@ def regions(file: InstrumentedFile, owner: str, templates: list[Template]) -> li
     products = {t.site.info.index for t in templates if t.name.rpartition(".")[2] in PRODUCTS}
     if len(large) < 2 and not products:
         return []
-    return regions_of(file, owner, lambda group: group[0] in products if len(group) == 1 else len(large & {*group}) > 1)
+    return regions_of(file, owner, lambda group: group <= products or len(large & group) > 1)
 
 
 def _followed(

@@ -22,6 +22,7 @@ ELEMENTS = frozenset({
     "maximum", "clip", "where", "astype", "reshape", "transpose", "copy", "swapaxes", "moveaxis", "ascontiguousarray",
     "ravel",
 })  # fmt: skip
+VIEWS = frozenset({"getitem", "reshape", "transpose", "swapaxes", "moveaxis", "ravel", "ascontiguousarray"})
 OPERATORS = frozenset({
     "add", "sub", "mul", "truediv", "pow", "neg", "pos", "lt", "le", "gt", "ge", "eq", "ne", "iadd", "isub", "imul",
     "itruediv",
@@ -41,8 +42,8 @@ class FoundRegion(msgspec.Struct, frozen=True):
     between: tuple[int, ...]
 
 
-def regions_of(file: InstrumentedFile, owner: str, is_worth: Callable[[tuple[int, ...]], bool]) -> list[FoundRegion]:
-    """The regions of one function, in order; `is_worth` says of connected sites whether a kernel could gain by them."""
+def regions_of(file: InstrumentedFile, owner: str, is_worth: Callable[[set[int]], bool]) -> list[FoundRegion]:
+    """The regions of one function, in order; `is_worth` says of sites that compute whether a kernel could gain."""
     words = _words(file, owner)
     products = {site for site, word in words.items() if word in PRODUCTS}
     inside = {
@@ -51,14 +52,18 @@ def regions_of(file: InstrumentedFile, owner: str, is_worth: Callable[[tuple[int
         if site in words and site not in products and all(t in words and t not in products for t in takers)
     }
     groups = [*_connected(words.keys() - products, inside), *((site,) for site in products)]
-    chosen = sorted(group for group in groups if _computes(group, words) and is_worth(group))
+    chosen = sorted(
+        group
+        for group in groups
+        if _computes(group, words) and is_worth({site for site in group if words[site] not in VIEWS})
+    )
     return [_found(group, words, inside) for group in _merged(chosen)]
 
 
 def region_at(file: InstrumentedFile, owner: str, sites: Iterable[int]) -> FoundRegion:
     """The region at these sites, as an earlier run found it."""
     wanted = tuple(sites)
-    found = regions_of(file, owner, lambda group: set(group) <= set(wanted))
+    found = regions_of(file, owner, lambda group: group <= set(wanted))
     if len(found) != 1 or found[0].sites != wanted:
         raise LookupError("the source does not have this region any more")
     return found[0]

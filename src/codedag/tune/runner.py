@@ -200,6 +200,7 @@ class ContractionRunner:
         statement = self.program.statements[0]
         loads = [one.index for one in statement.expr.args]  # type: ignore[union-attr]
         self.names = [[index.terms[0][0] for index in load] for load in loads]
+        self.result = [name for name, _ in statement.axes if name.startswith("d")]
 
     def run(self, arrays: Sequence[Array]) -> Array | No:
         """The result, or why it is not sure to be numpy's."""
@@ -226,11 +227,14 @@ class ContractionRunner:
             return sizes
         if not all(sizes.values()):
             return No("an extent is 0")
-        numbers = [sizes[axis.name] for axis in self.contraction.axes]
-        extents = np.array([*numbers, *contraction_c.tiles_of(self.point)], np.int64)
-        items = contraction_c.scratch_items(_resized(self.contraction, sizes), self.point)
+        own = self.contraction.extents(sizes)
+        for axis in self.contraction.axes:
+            if own[axis.name] != axis.extent and axis.extent <= CONSTANT_MAX:
+                return No(f"axis {axis.name} has extent {own[axis.name]}; the kernel is for {axis.extent}")
+        extents = np.array([*own.values(), *contraction_c.tiles_of(self.point)], np.int64)
+        items = contraction_c.scratch_items(_resized(self.contraction, own), self.point)
         size = np.dtype(self.contraction.dtype).itemsize
-        return tuple(sizes[name] for name in self.contraction.c), extents, items * size
+        return tuple(sizes[name] for name in self.result), extents, items * size
 
     def _sizes(self, arrays: Sequence[Array]) -> dict[str, int] | No:
         sizes: dict[str, int] = {}
@@ -240,9 +244,9 @@ class ContractionRunner:
             for name, extent in zip(names, array.shape, strict=True):
                 if sizes.setdefault(name, extent) != extent:
                     return No(f"axis {name} has extents {sizes[name]} and {extent}")
-        for axis in self.contraction.axes:
-            if sizes[axis.name] != axis.extent and (axis.extent <= CONSTANT_MAX or self.exact):
-                return No(f"axis {axis.name} has extent {sizes[axis.name]}; the kernel is for {axis.extent}")
+        for name, extent in self.program.statements[0].axes if self.exact else ():
+            if sizes[name] != extent:
+                return No(f"axis {name} has extent {sizes[name]}; the kernel is for {extent}")
         return sizes
 
 

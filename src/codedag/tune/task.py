@@ -15,6 +15,7 @@ import numpy as np
 
 from codedag.ir.verdict import No
 from codedag.tune.declined import CannotTune
+from codedag.tune.first_kernel import remember_choice
 from codedag.tune.kernel import Kernel, build_kernel
 from codedag.tune.measure import records
 from codedag.tune.measure.clock import least_seconds
@@ -200,7 +201,12 @@ class Task:
         found = run_search(
             STRATEGIES[search], self.space, self._features, model, ask, measurements, seed, self.speed, until
         )
-        return self._settled(found) if measure is None else Result(found.best, found.seconds, found.history)
+        if measure is not None:
+            return Result(found.best, found.seconds, found.history)
+        settled = self._settled(found)
+        if self.exactness == EXACT and settled.best is not None:
+            remember_choice(self.program, settled.best, self.order)
+        return settled
 
     def first_pick(self, model: Network | None = None) -> Point | None:
         """The point that the model likes best before anything is measured."""

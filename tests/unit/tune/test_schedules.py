@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from codedag.tune.declined import CannotTune
+from codedag.tune.program.record import record
+from codedag.tune.schedule.contraction import contraction_of
 from codedag.tune.schedule.features import Exact, Smooth
 from codedag.tune.schedule.space import Choice, Range, columns_of, point_of, point_text
 from codedag.tune.task import Task, arrays_like
@@ -101,3 +103,16 @@ def test_arrays_like_a_text():
     assert [(a.dtype.str[1:], a.shape) for a in arrays_like("f4[3, 4],u1[5], f8[]")] == [
         ("f4", (3, 4)), ("u1", (5,)), ("f8", ()),
     ]  # fmt: skip
+
+
+def test_neighbouring_axes_of_a_product_are_one_where_no_array_tells_them_apart():
+    """Pixels of an image by a matrix are rows of one long product; stacks of two axes are one stack."""
+    pixels = contraction_of(record(lambda a, b: a @ b, [np.ones((7, 5, 3)), np.ones((3, 3))]))
+    assert [axis.extent for axis in pixels.axes] == [35, 3, 3]
+    assert pixels.extents({"d0": 2, "d1": 4, "d2": 3, "r0": 3}) == {"d0d1": 8, "d2": 3, "r0": 3}
+    stacks = contraction_of(record(lambda a, b: np.einsum("mnik,mnkj->mnij", a, b), [np.ones((2, 3, 4, 4))] * 2))
+    assert [axis.extent for axis in stacks.axes] == [6, 4, 4, 4]
+    apart = contraction_of(
+        record(lambda a, b: np.einsum("mik,mkn->min", a, b), [np.ones((2, 3, 4)), np.ones((2, 4, 5))])
+    )
+    assert [axis.extent for axis in apart.axes] == [2, 3, 5, 4]

@@ -110,11 +110,18 @@ def product_order(program: Program) -> str:
         return ""
     one = program.statements[0]
     shapes = [list(program.buffers[name].shape) for name in program.inputs]
-    question: list[Any] = ["products or lanes", np.__version__, one.how, program.result.dtype, shapes, _threads()]
+    question: list[Any] = [
+        "products or lanes",
+        np.__version__,
+        one.how,
+        program.result.dtype,
+        shapes,
+        library_threads(),
+    ]
     return remembered(question, lambda: _ask_products(program))
 
 
-def _threads() -> int:
+def library_threads() -> int:
     """Threads that the library of products may use: with others, its sums may have other parts."""
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
         if os.environ.get(name, "").isdigit():

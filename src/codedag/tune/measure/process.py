@@ -38,7 +38,7 @@ class MeasuringProcess:
         self.buffer = b""
         try:
             self.child = subprocess.Popen(
-                (sys.executable, "-I", "-c", protocol.START, roots),
+                (sys.executable, "-I", "-c", protocol.start_of("codedag.tune.measure.worker"), roots),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 start_new_session=True, env=self.environment,
             )  # fmt: skip

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-START = (
-    "import sys, json, runpy\n"
-    "sys.path[:0] = [p for p in json.loads(sys.argv.pop(1)) if p not in sys.path]\n"
-    "runpy.run_module('codedag.tune.measure.worker', run_name='__main__', alter_sys=True)\n"
-)
+
+def start_of(module: str) -> str:
+    """The text that runs a module of this package in another interpreter, given where packages lie."""
+    return (
+        "import sys, json, runpy\n"
+        "sys.path[:0] = [p for p in json.loads(sys.argv.pop(1)) if p not in sys.path]\n"
+        f"runpy.run_module({module!r}, run_name='__main__', alter_sys=True)\n"
+    )
 
 
 def encoded(facts: dict[str, Any]) -> bytes:

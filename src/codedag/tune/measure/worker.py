@@ -227,10 +227,10 @@ def _resized(family: ContractionFamily, draw: Any, wild: bool) -> list[Array]:
     """Arrays of other extents where the kernel takes them: 0, 1, primes and the task's own."""
     from codedag.tune.schedule.contraction import CONSTANT_MAX
 
-    sizes = {
-        axis.name: axis.extent if axis.extent <= CONSTANT_MAX else int(draw.choice((0, 1, 2, 17, 65, 67, 97, 131)))
-        for axis in family.contraction.axes
-    }
+    sizes = dict(family.program.statements[0].axes)
+    for axis in family.contraction.axes:
+        if axis.extent > CONSTANT_MAX:
+            sizes |= {name: int(draw.choice((0, 1, 2, 17, 65, 67, 97, 131))) for name in axis.parts or (axis.name,)}
     names = [[i.terms[0][0] for i in load.index] for load in family.program.statements[0].expr.args]  # type: ignore[union-attr]
     return [
         values(family.program.buffers[name], draw, wild, tuple(sizes[axis] for axis in axes))

@@ -19,14 +19,24 @@ OWN_STEPS = 120
 
 
 @functools.cache
+def _facts() -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((FOLDER / "model.json").read_bytes())
+    except OSError:
+        return {"networks": {}, "records": ""}
+    return found
+
+
+@functools.cache
 def shipped_model(kind: str) -> Network | None:
     """The model of a family, or None if the package was built without it."""
-    try:
-        facts = json.loads((FOLDER / "model.json").read_bytes())
-    except OSError:
-        return None
-    found = facts["networks"].get(kind)
+    found = _facts()["networks"].get(kind)
     return None if found is None else Network.decoded(found)
+
+
+def shipped_records() -> str:
+    """The digest of the records that the shipped model was fitted to."""
+    return str(_facts()["records"])
 
 
 def refined_model(kind: str, width: int) -> Network | None:

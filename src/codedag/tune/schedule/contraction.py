@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+import math
+from dataclasses import dataclass, replace
 
 from codedag.tune.program.program import Load, Op, Program
 
@@ -16,6 +18,7 @@ class Axis:
     name: str
     extent: int
     place: int
+    parts: tuple[str, ...] = ()  # the axes of the program that it stands for, slowest first; none: itself
 
     @property
     def text(self) -> str:
@@ -69,6 +72,10 @@ class Contraction:
             total *= self.axis(other).extent
         return total
 
+    def extents(self, sizes: dict[str, int]) -> dict[str, int]:
+        """The extents of the axes, given those of the axes of the program."""
+        return {axis.name: math.prod(sizes[part] for part in axis.parts or (axis.name,)) for axis in self.axes}
+
     @property
     def adds_lines(self) -> bool:
         """Whether both operands lie in order along the one axis that is summed over."""
@@ -113,4 +120,25 @@ def contraction_of(program: Program) -> Contraction | None:
     result = tuple(axis.name for axis in axes if axis.name.startswith("d"))
     swapped = bool(result) and result[-1] in names[0] and result[-1] not in names[1]
     a, b = reversed(names) if swapped else names
-    return Contraction(program.result.dtype, axes, a, b, result, swapped, word)
+    return joined(Contraction(program.result.dtype, axes, a, b, result, swapped, word))
+
+
+def joined(contraction: Contraction) -> Contraction:
+    """The same with neighbouring axes of the result as one, where they are neighbours in every array that has them."""
+    for one, other in itertools.pairwise(contraction.c):
+        arrays = [array for array in (contraction.a, contraction.b, contraction.c) if one in array or other in array]
+        if all((one, other) in itertools.pairwise(array) for array in arrays):
+            return joined(_joined(contraction, one, other))
+    return contraction
+
+
+def _joined(contraction: Contraction, one: str, other: str) -> Contraction:
+    name, (first, second) = f"{one}{other}", (contraction.axis(one), contraction.axis(other))
+    own = Axis(name, first.extent * second.extent, 0, (*(first.parts or (one,)), *(second.parts or (other,))))
+    kept = [own if axis.name == one else axis for axis in contraction.axes if axis.name != other]
+    arrays = [
+        tuple(name if axis == one else axis for axis in array if axis != other)
+        for array in (contraction.a, contraction.b, contraction.c)
+    ]
+    axes = tuple(replace(axis, place=place) for place, axis in enumerate(kept))
+    return replace(contraction, axes=axes, a=arrays[0], b=arrays[1], c=arrays[2])
