@@ -89,7 +89,7 @@ def _others(follower: Follower) -> tuple[Follower, ...]:
 
 
 def renew_in_fork(function: Callable[[], None]) -> None:
-    """Has a function called in every forked process, before the followers: it replaces locks that no thread holds."""
+    """Has a function called in every forked process, before the followers: it drops what only the parent has."""
     _state.renewals = (*_state.renewals, function)
     _hear_forks()
 

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from codedag.instrument.children import renew_in_fork
 from codedag.ir import clock as time
 from codedag.ir.verdict import Code, No
 
@@ -304,5 +305,4 @@ def _forget_all() -> None:
         each.forget()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+renew_in_fork(_forget_all)
