@@ -35,6 +35,7 @@ static Sampler *new_sampler(void) {
     if (!s) { PyErr_NoMemory(); return NULL; }
     s->pid = s->memory.pid = getpid();
     s->own_share_max = OWN_CPU_SHARE_MAX;
+    s->activity = 1.0;
     s->random = mixed((uint64_t)(1e9 * s->tables.origin)) | 1;
     return s;
 }

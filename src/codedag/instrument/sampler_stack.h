@@ -53,7 +53,7 @@ typedef struct {
     pid_t pid, tid;
     int is_running, is_stopping, is_first_tick;
     uintptr_t interpreter;
-    double hz, own_share_max, wall, last_tick, tick_cost;
+    double hz, own_share_max, wall, last_tick, tick_cost, activity;
     uint64_t own_cpu, excluded_cpu, activations, random;
     uint32_t tick;
     pid_t excluded[EXCLUDED_MAX];

@@ -4,6 +4,9 @@
 
 #include "sampler_stack.h"
 
+#define ACTIVITY_SECONDS 0.5 /* over which the program's use of a processor is averaged */
+#define ACTIVITY_MIN 0.05
+
 /* ---- one look ------------------------------------------------------------------------------------------------ */
 
 static void forget_paths(Sampler *s) {
@@ -133,11 +136,20 @@ static void look_at_all(Sampler *s, double now) {
     drop_dead_threads(s, is_whole && !state ? 0 : MISSED_TICKS_MAX);
 }
 
+/* Processors that the program uses, at most one: a share of its CPU time is less where it waits or is crowded out. */
+static void note_activity(Sampler *s, double cpu, double wall) {
+    if (wall <= 0.0) return;
+    double activity = cpu / wall < 1.0 ? cpu / wall : 1.0, weight = wall / (wall + ACTIVITY_SECONDS);
+    s->activity += weight * (activity - s->activity);
+    if (s->activity < ACTIVITY_MIN) s->activity = ACTIVITY_MIN;
+}
+
 static void look_once(Sampler *s) {
-    double now = seconds_now();
+    double now = seconds_now(), cpu = s->tables.cpu;
     s->tick++;
     if (!s->is_first_tick) s->wall += now - s->last_tick;
     look_at_all(s, now);
+    if (!s->is_first_tick) note_activity(s, s->tables.cpu - cpu, now - s->last_tick);
     s->is_first_tick = 0;
     s->last_tick = now;
 }
@@ -147,7 +159,7 @@ static void look_once(Sampler *s) {
 /* The pause until the next look: of random length, so that no loop of the program runs in step with it. */
 static double next_pause(Sampler *s) {
     s->random ^= s->random << 13; s->random ^= s->random >> 7; s->random ^= s->random << 17;
-    double pause = 1.0 / s->hz, least = s->tick_cost / s->own_share_max;
+    double pause = 1.0 / s->hz, least = s->tick_cost / s->own_share_max / s->activity;
     if (pause < least) pause = least;
     return pause * (0.5 + (double)(s->random >> 11) / 9007199254740992.0);
 }

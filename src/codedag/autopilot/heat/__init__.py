@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Heat", "HeatReport", "HotFunction", "HotLine", "HotLoop", "RatePolicy", "choose_turn"]
 
-FUNCTIONS_IN_REPORT = 200
+FUNCTIONS_IN_REPORT = 100
 NAMES_MAX = 8192
 SHORT_PERIOD_LOOKS = 3.0  # turns shorter than this many looks apart are partly unseen
 
