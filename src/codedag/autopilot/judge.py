@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from codedag.autopilot.change import Change, Evidence, Interval, Reason, State
 from codedag.autopilot.contrast import ROUND_BLOCKS, Block, Contrast, Decision
+from codedag.autopilot.losses import Losses
 from codedag.autopilot.policy import POLICY, KindPolicy, Policy
 from codedag.ir.verdict import Code
 
@@ -58,6 +59,8 @@ class Judge:
         self._guilty: Ids = frozenset()  # what is known to be slower as a whole
         self._retry_at: dict[int, float] = {}
         self._retries: dict[int, int] = {}
+        self.losses = Losses(policy)
+        self._is_doubted = False  # an account contradicts what turns have shown: they are asked again
 
     def now(self) -> float:
         """The seconds of its clock."""
@@ -82,10 +85,6 @@ class Judge:
     def active(self) -> Ids:
         """The changes that are in the program, in use or on trial."""
         return frozenset(self._active)
-
-    def is_filling(self, change: Change) -> bool:
-        """Whether it is a memo that had too few hits for a comparison."""
-        return change.account.served < self.policy.kind(change.move).hits_before_verdict
 
     def carry_over_turns(self) -> int:
         """How many turns after a flip are not counted."""
@@ -146,7 +145,7 @@ class Judge:
         contrast = self._contrasts.get(changes)
         if contrast is None:
             contrast = self._contrasts[changes] = Contrast(changes, self.policy, now)
-            if not self._suspects and not self._on_trial(changes):
+            if not self._suspects and not self._on_trial(changes) and not self._is_doubted:
                 contrast.keep(now)  # all were judged one by one: these rounds only measure the whole
         if contrast.may_go_off(now):
             first = self._random.random() < 0.5
@@ -156,7 +155,7 @@ class Judge:
         """The changes that the next round goes without: suspects, else those on trial, else all; no filling memo."""
         if self._suspects:
             return min(self._suspects, key=self._rounds_of)
-        ready = frozenset(each for each in self._active if not self.is_filling(self.changes[each]))
+        ready = frozenset(each for each in self._active if not self.losses.is_filling(self.changes[each]))
         return self._on_trial(ready) or ready
 
     def _rounds_of(self, changes: Ids) -> int:
@@ -173,7 +172,7 @@ class Judge:
         """Forgets what was measured: the set of changes is another one."""
         self._abandon_round()
         self._contrasts.clear()
-        self._suspects, self._guilty = [], frozenset()
+        self._suspects, self._guilty, self._is_doubted = [], frozenset(), False
 
     # -- verdicts by turns
 
@@ -190,6 +189,7 @@ class Judge:
     def _keep(self, contrast: Contrast, now: float) -> Verdict:
         evidence = contrast.evidence()
         contrast.keep(now)
+        self._is_doubted = False
         for each in self._on_trial(contrast.changes):
             self._in(each, Reason(Code.FASTER, "the program's turns are faster with it"), evidence)
         return Verdict(Decision.KEEP, contrast.changes, evidence)
@@ -240,19 +240,16 @@ class Judge:
         evidence, cpu = contrast.evidence(), contrast.interval(contrast.cpu)
         saves_cpu = cpu is not None and cpu.low > CPU_GAIN_MIN
         trial = self._on_trial(contrast.changes)
-        kept = frozenset(each for each in trial if saves_cpu or self.believed_net(self.changes[each]) > 0)
+        kept = frozenset(each for each in trial if saves_cpu or self.losses.believed_net(self.changes[each]) > 0)
         for each in kept:
             self._in(each, Reason(Code.SAVED, "its account shows a gain; the turns are no slower"), evidence)
         if trial == kept:
             contrast.keep(now)
             return Verdict(Decision.KEEP, kept, evidence)
-        if self._is_wide(evidence) and self._can_retry(trial - kept):
+        if _is_wide(evidence, self.policy) and self._can_retry(trial - kept):
             return self._rest(trial - kept, evidence)
         self._out(trial - kept, Reason(Code.NO_GAIN, "neither turns nor account show a gain"), evidence)
         return Verdict(Decision.NO_GAIN, trial - kept, evidence)
-
-    def _is_wide(self, evidence: Evidence) -> bool:
-        return evidence.gain is None or evidence.gain.high / evidence.gain.low > self.policy.wide_ratio
 
     # -- taken back for a while
 
@@ -276,41 +273,40 @@ class Judge:
 
     # -- verdicts by account
 
-    def believed_net(self, change: Change) -> float:
-        """Seconds that a change has brought, with less saved than its account says."""
-        return self.policy.saved_share_believed * change.account.saved - change.account.spent
+    def decide_by_accounts(self) -> list[Verdict]:
+        """The verdicts on all changes that their accounts take back now; for a scheduler, twice a second."""
+        verdicts = [self.decide_by_account(self.changes[each]) for each in sorted(self._active)]
+        return [verdict for verdict in verdicts if verdict.decision is not Decision.OPEN]
 
     def decide_by_account(self, change: Change) -> Verdict:
-        """Takes back a change that has spent more than it saved and its grace; turns that show a gain overrule it."""
-        if not change.is_in_program or self._is_proven(change):
+        """Takes back a change that has spent more than it saved since its account was best, beyond its grace.
+
+        Where turns have shown a gain, they are asked again instead.
+        """
+        if not change.is_in_program or not self.losses.shows(change, self._clock()):
             return OPEN
-        row, age = self._row(change.id), self._clock() - change.log[-1][0]
-        filling = self.is_filling(change)
-        allowed = row.grace_seconds + (row.grace_share + row.fill_share_max * filling) * age
-        if -self.believed_net(change) <= allowed:
+        if _is_proven(change):
+            self._doubt(change)
             return OPEN
-        code = Code.NEVER_HIT if filling and not change.account.served else Code.LOSS
-        evidence = self._account_evidence(change)
-        self._out(
-            {change.id},
-            Reason(code, f"it spent {change.account.spent:.2f} s and saved {change.account.saved:.2f} s"),
-            evidence,
-        )
+        code = Code.NEVER_HIT if self.losses.is_filling(change) and not change.account.served else Code.LOSS
+        account, evidence = change.account, self.losses.evidence(change)
+        text = f"it spent {account.spent:.2f} s and saved {account.saved:.2f} s"
+        self._out({change.id}, Reason(code, text), evidence)
         return Verdict(Decision.SLOWER, frozenset({change.id}), evidence)
 
-    def _is_proven(self, change: Change) -> bool:
-        gain = change.evidence.gain if change.evidence is not None else None
-        return change.state is State.IN_USE and gain is not None and gain.low > 1
-
-    def _account_evidence(self, change: Change) -> Evidence:
-        """A memo without a hit can be remembered: that does not depend on the load of the machine."""
-        return Evidence(None, 0, -1.0, rememberable=change.account.served == 0 and self.is_filling(change))
+    def _doubt(self, change: Change) -> None:
+        """Measures anew, and as often as at first; the account starts over."""
+        self.losses.start_over(change, self._clock())
+        self._restart()
+        self._is_doubted = True
 
     # -- the claim
 
     def contrast(self) -> Contrast | None:
         """The comparison of all changes with none, if it has begun."""
-        return self._contrasts.get(frozenset(each for each in self._active if not self.is_filling(self.changes[each])))
+        return self._contrasts.get(
+            frozenset(each for each in self._active if not self.losses.is_filling(self.changes[each]))
+        )
 
     @property
     def gain(self) -> Interval | None:
@@ -341,7 +337,18 @@ class Judge:
             if change.is_in_program:
                 change.move_to(State.TAKEN_BACK, self._clock(), reason)
             self._active.discard(each)
+            self.losses.forget(change)
         self._restart()
+
+
+def _is_wide(evidence: Evidence, policy: Policy) -> bool:
+    return evidence.gain is None or evidence.gain.high / evidence.gain.low > policy.wide_ratio
+
+
+def _is_proven(change: Change) -> bool:
+    """Whether turns have shown a gain."""
+    gain = change.evidence.gain if change.evidence is not None else None
+    return change.state is State.IN_USE and gain is not None and gain.low > 1
 
 
 def _slower_text(evidence: Evidence) -> str:

@@ -343,16 +343,43 @@ def test_accounts_decide_where_there_are_no_turns(judge, clock, saved, spent, de
         assert judge.decide_by_account(one).decision is Decision.OPEN  # once is enough
 
 
-def test_turns_overrule_an_account(judge, clock):
+def test_turns_overrule_an_account_and_are_asked_again(judge, clock):
     judge.add(one := change(1))
     run(judge, clock, lambda enabled: 0.02 if enabled else 0.03, 200)
     one.account.spent = 100.0
-    one.evidence = judge.contrast().evidence()
     assert judge.decide_by_account(one).decision is Decision.OPEN
+    assert one.state is State.IN_USE
+    assert judge.decide_by_account(one).decision is Decision.OPEN  # once is enough
+    verdicts = run(judge, clock, lambda enabled: 0.02 if enabled else 0.03, 40)
+    assert verdicts[0].decision is Decision.KEEP  # measured as often as at first
+    one.account.spent = 200.0
+    judge.decide_by_account(one)
+    asked = clock.seconds
+    verdicts = run(judge, clock, lambda enabled: 0.03 if enabled else 0.02, 40)
+    assert [each.decision for each in verdicts] == [Decision.SLOWER]
+    assert one.log[-1][0] - asked < 3
+
+
+def test_a_loss_counts_from_the_best_moment_of_the_account(judge, clock):
+    """What a change saved in an earlier phase does not pay for what it loses now."""
+    judge.add(one := change(1))
+    for _ in range(100):
+        clock.seconds += 0.5
+        one.account.saved += 0.4
+        assert not judge.decide_by_accounts()
+    lost = clock.seconds
+    while one.is_in_program:
+        clock.seconds += 0.5
+        one.account.spent += 0.2
+        found = judge.decide_by_accounts()
+        assert clock.seconds <= lost + 2
+    assert [each.changes for each in found] == [{1}]
+    assert one.reason.code is Code.LOSS
+    assert not found[0].rememberable
 
 
 def test_accounts_are_believed_only_in_part(judge):
-    assert judge.believed_net(change(1, net=1.0)) == pytest.approx(POLICY.saved_share_believed)
+    assert judge.losses.believed_net(change(1, net=1.0)) == pytest.approx(POLICY.saved_share_believed)
 
 
 # -- how often it is wrong (bench/judge.py has the full numbers)
