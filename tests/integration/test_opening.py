@@ -19,7 +19,7 @@ from codedag.instrument.opening import Opened
 from codedag.instrument.program import Program
 from codedag.ir.verdict import Code, No
 
-def opened(program, wanted, compiler, seconds=60):
+def opened(program, wanted, compiler, seconds=250):
     until = time.monotonic() + seconds
     while True:
         found = program.open(wanted, compiler)
@@ -47,7 +47,7 @@ def test_a_function_of_an_installed_package_is_opened_by_the_compiler_process(tm
         path = rich.text.__file__
         before = {owner: vars(rich.text.Text)[owner].__code__ for owner in ("append", "truncate")}
         expected = rich.text.Text("some words").append(" and more").plain
-        program, compiler = Program([Path("/nowhere")]), CompilerProcess()
+        program, compiler = Program([Path("/nowhere")]), CompilerProcess(only_idle=False)
         found = opened(program, [(path, {"Text.append", "Text.truncate", "Text.nowhere"})], compiler)
         assert isinstance(found[path, "Text.append"], Opened), found
         assert found[path, "Text.nowhere"].code is Code.NO_FUNCTION
@@ -66,7 +66,7 @@ def test_a_function_of_an_installed_package_is_opened_by_the_compiler_process(tm
 
 def test_a_program_that_ends_leaves_no_compiler_process(tmp_path: Path) -> None:
     done = _run(tmp_path, """
-        compiler = CompilerProcess()
+        compiler = CompilerProcess(only_idle=False)
         ticket = compiler.ask("digests", __file__, "")
         while not ticket.is_answered:
             select.select([compiler.descriptor()], [], [], 1)
@@ -97,7 +97,7 @@ def test_a_program_with_a_default_sigpipe_survives_the_end_of_the_process(tmp_pa
     done = _run(tmp_path, """
         import os, signal
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        compiler = CompilerProcess()
+        compiler = CompilerProcess(only_idle=False)
         ticket = compiler.ask("digests", __file__, "")
         while not ticket.is_answered:
             select.select([compiler.descriptor()], [], [], 1)

@@ -7,10 +7,11 @@ import marshal
 import os
 import select
 import signal
+import sys
 from operator import attrgetter
 from typing import Any
 
-from codedag.instrument.compiler_process import LENGTH_NBYTES
+from codedag.instrument.compiler_process import LENGTH_NBYTES, ONLY_IDLE
 from codedag.instrument.guard import Failed, attempt
 
 IDLE_SECONDS_MAX = 10.0
@@ -20,7 +21,8 @@ _CONNECTION = 0  # standard input is a socket: requests come in, answers go out
 
 def main() -> None:
     """Answers requests until there are no more, or none comes for long."""
-    _come_last()
+    if ONLY_IDLE in sys.argv:
+        _come_last()
     _write(marshal.dumps(os.getpid()))
     while (message := _read()) is not None:
         target, arguments = marshal.loads(message)

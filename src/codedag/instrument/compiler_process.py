@@ -37,6 +37,7 @@ REQUEST_SECONDS_MAX = 120.0  # of waiting for one answer: rewriting the largest 
 STARTS_WITHOUT_ANSWER_MAX = 3  # then the process is given up for this run
 ATTEMPTS_MAX = 2  # of one request whose process died
 LENGTH_NBYTES = 8
+ONLY_IDLE = "--only-idle"  # argument of the process: it runs only where a core is idle
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 #: The shell ends at once, and another process than the program becomes the parent; a shell gives what it starts so no
 #: input of its own, therefore by way of descriptor 3.
@@ -62,9 +63,15 @@ class Ticket:
 class CompilerProcess:
     """Requests to one child process; nothing here blocks, and no failure of the process reaches the program."""
 
-    def __init__(self, environment: Mapping[str, str] | None = None, seconds_max: float = REQUEST_SECONDS_MAX) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str] | None = None,
+        seconds_max: float = REQUEST_SECONDS_MAX,
+        *,
+        only_idle: bool = True,  # it runs only where a core is idle; else as any other process
+    ) -> None:
         self._environment = dict(os.environ if environment is None else environment)  # as the program's at its start
-        self._seconds_max = seconds_max
+        self._seconds_max, self._only_idle = seconds_max, only_idle
         self._socket: socket.socket | None = None
         self._is_greeted = False  # the process has said its number
         self._pid_handle = -1  # a descriptor of the process, where the system has such: a number may be used again
@@ -213,7 +220,7 @@ class CompilerProcess:
             self._given_up = No("the compiler process ended several times without an answer", Code.UNSTARTABLE)
             return
         try:
-            self._socket, self._is_greeted = _started(self._environment), False
+            self._socket, self._is_greeted = _started(self._environment, self._only_idle), False
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             self._given_up = No(f"the compiler process cannot be started: {error}", Code.UNSTARTABLE)
 
@@ -237,12 +244,13 @@ def _answer_of(body: bytes) -> Any:
     return value if is_good else No(str(value), Code.FAILED)
 
 
-def _started(environment: Mapping[str, str]) -> socket.socket:
+def _started(environment: Mapping[str, str], only_idle: bool) -> socket.socket:
     """Our end of the connection with a new process."""
     ours, its = socket.socketpair()
     try:
         with its:
             command = [sys.executable, *_flags(), "-P", "-m", "codedag.instrument.compiler_main"]
+            command += [ONLY_IDLE] if only_idle else []
             shell = shutil.which("sh", path=os.defpath)
             if shell is not None:
                 command = [shell, "-c", _DETACHED, "sh", *command]
