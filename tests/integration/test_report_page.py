@@ -764,6 +764,7 @@ def test_the_summary_begins_with_gain_speed_and_what_is_slow(browser, judged, ki
     assert verdict(synthetic(kind)).sentence[1:] in shown
     assert "22.0 s of CPU time in the whole process" in shown
     assert "Normalize.apply albumentations" in shown.replace("\n", " ")
+    assert "Its turn is the loop of main at train.py:72: 33.0 ms each, at least 700 times." in shown
     assert browser.run("document.documentElement.scrollWidth") <= size[0]
     marks = browser.run("document.querySelectorAll('svg.chart text.number').length")
     assert marks == len(synthetic(kind).speed.marks)

@@ -11,11 +11,17 @@ function heatCards(heat) {
 
 function functionsCard(heat, width) {
   const shown = heat.functions.slice(0, FUNCTIONS_SHOWN), rest = heat.functions.slice(FUNCTIONS_SHOWN);
-  return card(width, "What is slow", el("p", null, `${timeText(heat.whole)} of CPU time in the whole process`, ` in ${timeText(heat.sampled)}`, heat.waiting ? `; its threads waited for ${timeText(heat.waiting)} in all` : "", "."),
+  return card(width, "What is slow", el("p", null, `${timeText(heat.whole)} of CPU time in the whole process`, ` in ${timeText(heat.sampled)}`, heat.waiting ? `; its threads waited for ${timeText(heat.waiting)} in all` : "", ".", turnWords(heat.turn)),
     partsBar(heat), functionBars(heat, shown),
     rest.length ? el("details", null, el("summary.soft", null, many(rest.length, "more function")), functionBars(heat, rest)) : null,
     el("p.soft.small", null, "Bars: share of the process's CPU time; red: in the function itself, pale: in what it calls, so shares add up to more than 100 %. From samples",
       heat.biased ? "; some code could not be sampled as often as other code, so that its share may be too low." : "."));
+}
+
+function turnWords(turn) {
+  if (!turn) return "";
+  const name = turn.name && turn.name !== "<module>" ? `the loop of ${turn.name} at ` : "the loop at ";
+  return ` Its turn is ${name}${fileName(turn.file)}:${turn.line}: ${timeText(turn.period_seconds)} each, at least ${many(turn.turns, "time")}.`;
 }
 
 function partsBar(heat) {
