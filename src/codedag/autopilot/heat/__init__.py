@@ -100,7 +100,7 @@ class Heat:
         if after_fork and sys.version_info >= (3, 12) and sampler.start_soon(hz):
             return True
         try:
-            sampler.start(hz)
+            sampler.start(hz, self.policy.own_cpu_share_max)
         except OSError:  # frames cannot be read here (seccomp, another interpreter)
             return False
         return True

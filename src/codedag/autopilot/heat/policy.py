@@ -19,6 +19,7 @@ class RatePolicy(NamedTuple):
     long_hz: float = 5.0
     nothing_to_gain_hz: float = 10.0
     nothing_to_gain: bool = False
+    own_cpu_share_max: float = 0.01  # of the program's CPU time; looks become rarer rather than cost more
 
     def hz_at(self, seconds: float) -> float:
         """The rate at this age of the process."""

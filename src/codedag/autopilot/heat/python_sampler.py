@@ -99,7 +99,7 @@ class PythonSampler:
         self._samples = self._looks = self._serial = 0
         self._decayed_at = self._last = time.monotonic()
 
-    def start(self, hz: float, /) -> None:
+    def start(self, hz: float, own_share_max: float = 0.01, /) -> None:
         """Begins or goes on sampling."""
         if self.is_running():
             return

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 class Sampler(Protocol):
     """Functions of `codedag.instrument._sampler`, as a module or an object."""
 
-    def start(self, hz: float, /) -> None:
+    def start(self, hz: float, own_share_max: float = 0.01, /) -> None:
         """Begins or goes on sampling; OSError where it cannot."""
 
     def start_soon(self, hz: float, /) -> bool:
