@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -106,13 +107,13 @@ def _examples(checkouts: Path, data: Path, python: str) -> list[Program]:
     """Of pytorch/examples: vae, mnist and dcgan."""
     if not (checkouts / "examples").exists():
         return []
-    digits = drawn(python, "digits", data / "digits", 9000, 1500)
+    digits = drawn(python, "digits", data / "digits", 6000, 1000)
     photos = drawn(python, "photos", data / "photos", 240)
     scripts = {name: str(checkouts / "examples" / name / "main.py") for name in ("vae", "mnist", "dcgan")}
     beside = _linked(("data", digits), inside="run", folders=("run/results",))
     cut = ["--dataset", "folder", "--dataroot", str(photos / "train"), "--niter", "3", "--manualSeed", "1"]
     return [
-        Program("public_vae", [scripts["vae"], "--epochs", "4"], prepare=beside),
+        Program("public_vae", [scripts["vae"], "--epochs", "5"], prepare=beside),
         Program("public_mnist", [scripts["mnist"], "--epochs", "1", "--save-model", "--no-accel"], prepare=beside),
         Program("public_dcgan", [scripts["dcgan"], *cut, "--ngf", "16", "--ndf", "16", "--workers", "2"]),
     ]
@@ -133,7 +134,7 @@ def _timm(checkouts: Path, data: Path, python: str) -> list[Program]:
     if not (checkouts / "timm").exists():
         return []
     script, photos = str(checkouts / "timm" / "train.py"), drawn(python, "photos", data / "photos", 240)
-    cut = ["--data-dir", str(photos), "--model", "resnet10t", "--num-classes", "4", "--img-size", "96", "--epochs", "2"]
+    cut = ["--data-dir", str(photos), "--model", "resnet10t", "--num-classes", "6", "--img-size", "96", "--epochs", "2"]
     cut += ["--device", "cpu", "-b", "16", "-j", "2", "--output", ".", "--experiment", "run", "--warmup-epochs", "0"]
     return [Program("public_timm", [script, *cut]), Program("public_timm_start", [script, "--help"])]
 
@@ -173,7 +174,8 @@ def _yolov5(checkouts: Path, data: Path, python: str) -> list[Program]:
     cut += ["--epochs", "3", "--batch-size", "8", "--workers", "0", "--device", "cpu"]
     cut += ["--project", ".", "--noplots", "--noautoanchor"]
     cleared = _without(boxes, "*.cache")
-    return [Program("public_yolov5", [str(folder / "train.py"), *cut], prepare=cleared)]
+    settings = {"YOLOV5_CONFIG_DIR": str(boxes)}  # where its font is looked for
+    return [Program("public_yolov5", [str(folder / "train.py"), *cut], prepare=cleared, environment=settings)]
 
 
 def _without(folder: Path, pattern: str) -> Callable[[Path], Path]:
@@ -193,7 +195,7 @@ def _monai(checkouts: Path, data: Path, python: str) -> list[Program]:
     if not source.exists():
         return []
     edits = [
-        ("128, 128, 128", "48, 48, 48"), ("range(40)", "range(12)"), ("[:20]", "[:6]"), ("[-20:]", "[-6:]"),
+        ("128, 128, 128", "64, 64, 64, rad_max=12"), ("range(40)", "range(12)"), ("[:20]", "[:6]"), ("[-20:]", "[-6:]"),
         ("(96, 96, 96)", "(32, 32, 32)"), ("[96, 96, 96]", "[32, 32, 32]"), ("num_workers=4", "num_workers=2"),
         ("    monai.config.print_config()\n", "    monai.utils.set_determinism(0)\n"),
         ("(16, 32, 64, 128, 256)", "(8, 16, 32, 64, 128)"),
@@ -212,7 +214,7 @@ def write_photos(folder: Path, count: int) -> None:
 
     for number in range(count):
         part = "train" if number % 5 else "val"
-        target = folder / part / f"class{number % 4}"
+        target = folder / part / f"class{number % 6}"
         target.mkdir(parents=True, exist_ok=True)
         small = np.random.default_rng(number).integers(0, 256, (12, 16, 3)).astype(np.uint8)
         Image.fromarray(small).resize((400, 300), Image.Resampling.BICUBIC).save(target / f"{number}.jpg", quality=90)
@@ -269,6 +271,9 @@ def write_boxes(folder: Path, count: int) -> None:
                 (folder / kind_of / part / name).write_text("\n".join(lines) + "\n")
             else:
                 Image.fromarray(image).save(folder / kind_of / part / name, quality=90)
+    from matplotlib import font_manager
+
+    shutil.copy(font_manager.findfont("DejaVu Sans"), folder / "Arial.ttf")
     place = folder.with_suffix("") if folder.suffix == ".part" else folder
     text = f"path: {place.resolve()}\ntrain: images/train\nval: images/val\nnames: {{0: a, 1: b, 2: c}}\n"
     (folder / "boxes.yaml").write_text(text)
