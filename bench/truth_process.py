@@ -80,7 +80,9 @@ def proportional_bytes(process: int) -> int:
     return int(found.group(1)) * 1024 if found else 0
 
 
-def measured(command: list[str], folder: Path, environment: dict[str, str], scratch: Path) -> Run:
+def measured(
+    command: list[str], folder: Path, environment: dict[str, str], scratch: Path, timeout: float = TIMEOUT_SECONDS
+) -> Run:
     """One run of a command in a folder; processes that it leaves behind are waited for, counted, and then ended."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     sampler = Sampler()
@@ -90,7 +92,7 @@ def measured(command: list[str], folder: Path, environment: dict[str, str], scra
             command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
             start_new_session=True,
         )  # fmt: skip
-        limit = threading.Timer(TIMEOUT_SECONDS, os.killpg, (process.pid, signal.SIGKILL))
+        limit = threading.Timer(timeout, os.killpg, (process.pid, signal.SIGKILL))
         limit.start()
         sampler.start()
         cpu, peak, code = _waited_for(process.pid)
