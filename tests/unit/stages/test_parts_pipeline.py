@@ -1,5 +1,7 @@
 """Graphs in parts: the same results as in one piece, for several layers and odd graphs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -44,7 +46,26 @@ def test_parts_have_plans_of_their_own(executor):
     clusters = {0: plan((1, 7, "ov:cpu")).blocks}
     done = executor.run(plan((1, 7, "ort:cpu"), parts=3, clusters=clusters), [item])
     assert done.is_right
-    assert sorted(call.pu for call in done.calls) == ["ort:cpu", "ort:cpu", "ov:cpu"]
+    assert sorted((call.pu, call.block.name) for call in done.calls) == [
+        ("ort:cpu", "1-5"), ("ort:cpu", "1-5"), ("ort:cpu", "6-7"), ("ort:cpu", "6-7"), ("ov:cpu", "1-5"),
+        ("ov:cpu", "6-7"),
+    ], "what follows the mean is computed for the rows of the part alone"  # fmt: skip
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_our_kernels_compute_parts_in_place(tmp_path, layers):
+    pytest.importorskip("numba")
+    export(sage7(features=12, hidden=8, layers=layers), tmp_path)
+    model = load(tmp_path)
+    item = draw(model, {"nodes": 50, "edges": 140})
+    given = replace(whole(model, "numba:cpu"), parts=4, clusters={2: whole(model, "ort:cpu").blocks})
+    with Executor(model, tmp_path) as executor:
+        done = executor.run(given, [item, item])
+    assert done.is_right
+    assert not done.left
+    names = [call.block.name for call in done.calls if call.pu == "numba:cpu"]
+    assert sorted(set(names)) == ["1-7", "8-14"][:layers]
+    assert len(names) == 2 * 3 * layers
 
 
 @pytest.mark.parametrize(
@@ -102,7 +123,7 @@ def test_a_second_layer_reads_the_halos_rows_of_the_first(tmp_path):
         done = executor.run(type(parted)(parted.blocks, parts=3), [item])
     assert done.is_right
     assert not done.left
-    assert {call.block.name for call in done.calls} == {"1-7", "8-14"}
+    assert {call.block.name for call in done.calls} == {"1-5", "6-7", "8-12", "13-14"}
 
 
 def test_parts_share_memory():

@@ -64,9 +64,10 @@ class Pipeline:
 
     def __init__(
         self, model: StagedModel, plan: ExecutionPlan, pool: PuPool, programs: BlockPrograms, arena: Arena,
-        sizes: Sizes, inputs: Sequence[str] = (), outputs: Sequence[str] = (),
+        sizes: Sizes, inputs: Sequence[str] = (), outputs: Sequence[str] = (), owned: int | None = None,
     ) -> None:  # fmt: skip
         self.model, self.plan, self.pool, self.sizes = model, plan, pool, dict(sizes)
+        self._owned = owned  # of a part of a graph: the nodes that are its own; what is behind them is halo
         self.inputs, self.outputs = tuple(inputs or model.inputs), tuple(outputs or model.outputs)
         self._programs, self._arena = programs, arena
         self._slots: list[Slot] = []
@@ -108,7 +109,13 @@ class Pipeline:
         for name in each.block.outputs:
             tensor = self.model.tensors[name]
             slot.tensors[name] = self._arena.empty(tensor.dtype, tensor.at(self.sizes))
-        return [self._load_share(slot, each, pu, cut) for pu, cut in shares_of(self.model, each, self.sizes)]
+        return [self._load_share(slot, each, pu, cut) for pu, cut in self._shares(each)]
+
+    def _shares(self, each: PlannedBlock) -> list[tuple[str, Cut]]:
+        """The PUs of a block with their rows; of a part of a graph, halos are left out where rows are independent."""
+        if self._owned is None or len(each.pus) > 1 or divisible_size(self.model, each.block) != "nodes":
+            return shares_of(self.model, each, self.sizes)
+        return [(each.pus[0], Cut("nodes", 0, self._owned, {**self.sizes, "nodes": self._owned}))]
 
     def _load_share(self, slot: Slot, each: PlannedBlock, pu: str, cut: Cut) -> Share:
         self._loaded += 1
@@ -141,12 +148,7 @@ class Pipeline:
 
     def unload(self) -> None:
         """Forgets the blocks and gives their tensors back; PUs that are left by then do not matter."""
-        for pu in self.plan.pus:
-            keys = [share.key for slot in self._slots for shares in slot.shares for share in shares if share.pu == pu]
-            try:
-                self.pool.setup(pu, {"do": "forget", "keys": keys})
-            except (Fault, KeyError):
-                continue
+        self.pool.forget([share for slot in self._slots for shares in slot.shares for share in shares])
         self._arena.drop(reference for slot in self._slots for _, reference in slot.tensors.values())
         self._slots = []
 

@@ -63,6 +63,17 @@ class PuPool:
         self._sent(pu, request, payload)
         return self._received(pu, self.setup_seconds)
 
+    def forget(self, shares: Iterable[Any]) -> None:
+        """Gives up loaded blocks; PUs that are left by then do not matter."""
+        keys: dict[str, list[str]] = {}
+        for share in shares:
+            keys.setdefault(share.pu, []).append(share.key)
+        for pu, names in keys.items():
+            try:
+                self.setup(pu, {"do": "forget", "keys": names})
+            except (Fault, KeyError):
+                continue
+
     def run(self, pu: str, key: str, predicted_seconds: float) -> dict[str, Any]:
         """The answer to one run of a loaded block."""
         self._sent(pu, {"do": "run", "key": key})

@@ -65,8 +65,11 @@ def _made_in(name: str, layers: list[Layer]) -> int:
 class Fusion:
     """The steps of a block: what nobody asks for is not made, and what can be computed at once is."""
 
-    def __init__(self, kernels: GraphKernels, weights: Callable[[int], LayerWeights], layers: list[Layer]) -> None:
-        self._kernels, self._weights, self._layers = kernels, weights, layers
+    def __init__(
+        self, kernels: GraphKernels, weights: Callable[[int], LayerWeights], layers: list[Layer],
+        rows: tuple[int, int] | None = None,
+    ) -> None:  # fmt: skip
+        self._kernels, self._weights, self._layers, self._rows = kernels, weights, layers, rows
         first = layers[0].given
         self.nodes = next((len(first[role]) for role in ("x", "aggregated", "mean", "transformed") if role in first), 0)
         self.reads_edges = False
@@ -139,7 +142,9 @@ class Fusion:
         relu = "ACTIVATE" in layer.kinds and "transformed" not in layer.wanted
         role = "out" if relu else "transformed"
         out = self._place(layer, weights.outputs) if relu else layer.wanted[role]
-        if "GATHER" in layer.kinds and not known.keys() & {"aggregated", "mean"}:
+        if self._rows is not None:  # of a part of a graph: layers one by one, aggregated before the products
+            self._add_on_edges(self._kernels.layer_rows, known["x"], weights, out, *self._rows, relu)
+        elif "GATHER" in layer.kinds and not known.keys() & {"aggregated", "mean"}:
             self._add_on_edges(self._kernels.layer, known["x"], weights, out, relu)
         else:
             if "mean" not in known:

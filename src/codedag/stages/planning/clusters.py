@@ -9,7 +9,7 @@ from codedag.ir import CannotPlan, Machine
 from codedag.stages.planning.peps import LATENCY, SAME, THROUGHPUT, Goal, Pep, Search
 from codedag.stages.planning.prices import Prices
 from codedag.stages.planning.simulate import Item, Simulation
-from codedag.stages.planning.tables import Tables, size_text
+from codedag.stages.planning.tables import Tables
 from codedag.stages.sizes import GRAPH, Sizes
 
 #: How many of the fastest plans of the middle part are tried for all parts.
@@ -161,8 +161,3 @@ def priced_as(prices: Prices, shape: Shape) -> Pep | None:
         blocks.append(block)
         source = pus
     return Pep(tuple(blocks), tuple(entries))
-
-
-def part_text(part: Part) -> str:
-    """A part as people read it."""
-    return f"{size_text({'nodes': part.nodes, 'edges': part.edges})}, halo {part.halo}"

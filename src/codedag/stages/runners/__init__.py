@@ -41,6 +41,7 @@ class Program:
     weights: str = ""  # the .npz file of all weights
     layer: int = 0  # of a stack of layers, counted from 0: which weights the kinds mean
     torch: bytes = field(default=b"", repr=False)
+    rows: tuple[int, int] | None = None  # of the results that are wanted, first and behind the last; None: all
 
     @staticmethod
     def of(facts: Mapping[str, Any], payload: bytes = b"") -> Program:
@@ -49,6 +50,7 @@ class Program:
         return Program(
             facts["name"], facts["onnx"], tuple(facts["inputs"]), tuple(facts["outputs"]), tensors,
             tuple(facts["kinds"]), facts["weights"], facts["layer"], payload,
+            tuple(facts["rows"]) if facts["rows"] else None,
         )  # fmt: skip
 
     def facts(self) -> dict[str, Any]:
@@ -57,6 +59,7 @@ class Program:
         return {
             "name": self.name, "onnx": self.onnx, "inputs": list(self.inputs), "outputs": list(self.outputs),
             "tensors": tensors, "kinds": list(self.kinds), "weights": self.weights, "layer": self.layer,
+            "rows": self.rows,
         }  # fmt: skip
 
 

@@ -35,7 +35,7 @@ class Runner:
         """The block as a list of kernel calls on these arrays; its sizes are theirs."""
         check_kinds(program)
         layers = layers_of(program.kinds, program.layer, inputs, outputs)
-        fusion = Fusion(self._kernels, partial(self._layer_weights, program.weights), layers)
+        fusion = Fusion(self._kernels, partial(self._layer_weights, program.weights), layers, program.rows)
         return _Loaded(self._kernels, self._turn, fusion, inputs, f"cpu by numba {self.version}")
 
     def _layer_weights(self, path: str, layer: int) -> LayerWeights:
