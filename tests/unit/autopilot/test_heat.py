@@ -157,6 +157,33 @@ def test_a_look_before_the_start_is_an_error():
         Heat(is_python_only=True).look()
 
 
+class Refused:
+    """A C sampler on a system that refuses to read memory."""
+
+    def start(self, *_):
+        raise OSError("not permitted")
+
+    def stop(self):
+        pass
+
+    def forget(self):
+        pass
+
+
+def test_where_memory_cannot_be_read_the_python_sampler_takes_over(monkeypatch):
+    monkeypatch.setattr("codedag.autopilot.heat.native_sampler", Refused)
+    heat = Heat()
+    assert not heat.is_biased
+    heat.start()
+    try:
+        mixed_program(0.3)
+        report = heat.look()
+    finally:
+        heat.stop()
+    assert report.is_biased
+    assert report.functions
+
+
 def test_rates_fall_with_the_age_of_the_process():
     policy = RatePolicy()
     assert [policy.hz_at(age) for age in (0.0, 59.0, 61.0, 599.0, 601.0)] == [100.0, 100.0, 20.0, 20.0, 5.0]

@@ -92,7 +92,7 @@ class Heat:
         self._apply_rate()
 
     def exclude_this_thread(self) -> None:
-        """Counts the CPU time of the calling thread as the profiler's own."""
+        """Counts the CPU time of the calling thread as the profiler's own, until the next start()."""
         if self._sampler is not None:
             self._sampler.exclude(threading.get_native_id())
 
