@@ -94,10 +94,33 @@ def test_nothing_is_measured_with_a_budget_of_none(codedag_home):
         (("i k, k j -> i j", "--size", "i=3,k=4,j"), "not AXIS=NUMBER"),
         (("i k, k j -> i z", "--size", "i=3"), "axis z"),
         (("missing.py:f", "--like", "f4[3]"), "no such file"),
+        (("n i k, n k j", "--size", "n=3"), "has no ->"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(codedag_home, words, said):
     assert said in _tune(*words, check=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("function", "like", "said"),
+    [
+        ("rows", "f4[3,4]", "missing 1 required positional argument"),
+        ("rows", "f4[3,4],f4[7]", "could not be broadcast"),
+        ("fails", "f4[3]", "OSError: its own trouble"),
+    ],
+)
+def test_a_function_that_fails_is_one_sentence(codedag_home, tmp_path, function, like, said):
+    (tmp_path / "prepare.py").write_text(PROGRAM + "\ndef fails(x):\n    raise OSError('its own trouble')\n")
+    assert said in _tune(f"prepare.py:{function}", "--like", like, check=2, cwd=tmp_path).stderr
+
+
+def test_a_compiler_that_fails_or_rounds_is_an_error(codedag_home, tmp_path, monkeypatch, needs_compiler):
+    """A search in which no candidate ran is no success."""
+    monkeypatch.setenv("CC", f"{find_compiler().command[0]} -ffast-math")
+    assert "-ffast-math" in _tune("softmax", "--shape", "30,40", "--measurements", "2", check=2).stderr
+    done = _tune("softmax", "--shape", "30,40", "--measurements", "2", "--json", check=2)
+    assert json.loads(done.stdout)["best_seconds"] is None
+    assert "no candidate ran" in done.stderr
 
 
 def test_an_interrupt_keeps_the_best_so_far(codedag_home, needs_compiler):

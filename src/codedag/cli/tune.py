@@ -39,6 +39,7 @@ def command(
     "n i k, n k j -> n i j", or FILE.py:FUNCTION. Candidates are compiled, checked against numpy and timed in another
     process; what was measured is kept for later searches.
     """
+    from codedag.tune.declined import CannotTune
     from codedag.tune.report import tune
 
     with _task(what, shape, sizes, like, dtype, allow) as task:
@@ -51,8 +52,10 @@ def command(
         shown = _shown(report, show)
     if as_json:
         tell(json.dumps({**facts, **({"shown": shown} if show else {})}))
-    else:
+    elif not report.failed:
         tell(*report.lines(), *shown.splitlines(), "next: docs/tuning.md says how to use the kernel from Python")
+    if report.failed:
+        raise CannotTune(report.failed)
 
 
 def _task(

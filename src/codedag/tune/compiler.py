@@ -19,7 +19,8 @@ from codedag.ir.verdict import No
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fPIC", "-shared")
 WITHOUT_C = ("none", "numba", "numpy")  # values of $CODEDAG_COMPILER that switch C off
 TRIAL = "int codedag_trial(int x) { return x + 1; }\n"
-SECONDS = 120  # ziglang fills its own caches for 12 s at its first use
+SECONDS = 120  # of a compilation; ziglang fills its own caches for 12 s at its first use
+TRIAL_SECONDS = 30  # of a trial by another compiler than ziglang
 Tried = tuple[tuple[str, str], ...]
 
 
@@ -55,10 +56,14 @@ def search_compilers() -> Search:
     return _searches[setting]
 
 
-def run_compiler(compiler: Compiler, source: Path, target: Path) -> No | None:
+class TooSlow(No, frozen=True):
+    """A child that was stopped since it did not finish in time."""
+
+
+def run_compiler(compiler: Compiler, source: Path, target: Path, seconds: float | None = None) -> No | None:
     """None once `target` is the shared library of `source`, else what the compiler said."""
     command = (*compiler.command, *compiler.flags, str(source), "-o", str(target))
-    done = run_quietly(command, SECONDS)
+    done = run_quietly(command, seconds or SECONDS)
     if isinstance(done, No):
         return done
     if done.returncode != 0:
@@ -100,7 +105,7 @@ def run_quietly(
     except (OSError, ValueError) as error:
         return No(f"{command[0]} cannot be started: {error}")
     if late.is_set():
-        return No(f"{command[0]} did not finish within {seconds:g} s")
+        return TooSlow(f"{command[0]} did not finish within {seconds:g} s")
     return subprocess.CompletedProcess(command, child.returncode, said, complained)
 
 
@@ -151,7 +156,8 @@ def _words(command: str) -> tuple[str, ...]:
 
 def _try(name: str, command: tuple[str, ...]) -> Compiler | No:
     """The compiler if it makes a shared library of a trial text, with or without -march=native."""
-    version = run_quietly((*command, "--version"), SECONDS)
+    seconds = SECONDS if name == "ziglang" else min(SECONDS, TRIAL_SECONDS)
+    version = run_quietly((*command, "--version"), seconds)
     if isinstance(version, No):
         return version
     if version.returncode != 0 or not version.stdout.strip():
@@ -160,19 +166,21 @@ def _try(name: str, command: tuple[str, ...]) -> Compiler | No:
     failure = No("not tried")
     for flags in (FLAGS, tuple(flag for flag in FLAGS if flag != "-march=native")):
         compiler = Compiler(name, command, flags + extra, version.stdout.strip())
-        refused = _trial(compiler)
+        refused = _trial(compiler, seconds)
         if refused is None:
             return compiler
         failure = refused
+        if isinstance(refused, TooSlow):
+            break
     return failure
 
 
-def _trial(compiler: Compiler) -> No | None:
+def _trial(compiler: Compiler, seconds: float) -> No | None:
     try:
         with tempfile.TemporaryDirectory(prefix="codedag-trial-") as folder:
             source = Path(folder) / "trial.c"
             source.write_text(TRIAL)
-            return run_compiler(compiler, source, Path(folder) / "trial.so")
+            return run_compiler(compiler, source, Path(folder) / "trial.so", seconds)
     except OSError as error:
         return No(f"no result: {error}")
 

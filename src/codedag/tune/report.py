@@ -26,6 +26,7 @@ class TuningReport:
     peak: float | None = None
     baselines: dict[str, float] = field(default_factory=dict)
     declined: list[str] = field(default_factory=list)
+    failed: str = ""  # why a search has found nothing
 
     @property
     def best(self) -> Point | None:
@@ -102,7 +103,7 @@ def tune(task: Task, search: str, seed: int, measurements: int, budget: float | 
         report.first_pick_seconds = first if search != "random" else None
         report.peak, report.baselines = task.peak(), task.baselines()
         if report.result.best is None:
-            whys = {one.why for one in task.measured if one.why}
-            report.declined += [f"no candidate ran: {why}" for why in sorted(whys)[:3]]
+            report.failed = f"no candidate ran: {'; '.join(sorted({one.why for one in task.measured if one.why})[:3])}"
+            report.declined.append(report.failed)
     report.declined += task.notes
     return report

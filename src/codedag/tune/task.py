@@ -76,6 +76,8 @@ class Task:
             _bounded(program)
             text = program.statements[0].how.split()[1]
             return cls(program, lambda a, b: np.einsum(text, a, b), _if_fused(program), what)
+        if what not in OPERATORS and "," in what:
+            raise CannotTune(f"the text {what!r} has no ->", hint="Write 'n i k, n k j -> n i j'.")
         if what not in OPERATORS:
             raise CannotTune(f"there is no operator {what!r}", hint=f"Names are {', '.join(OPERATORS)}.")
         if shape is None:

@@ -188,7 +188,12 @@ class Writer:
             names[load] = f"p{len(names)}"
             pointers += f"const {_typed(place)} *{names[load]} = {place.at(outer)};\n"
         step = {load: place.factors.get(inner.name, 0) for load, place in places.items()}
-        body = Body(lambda load: (f"{names[load]}[i*{step[load]}L]", places[load].dtype))
+        for load, place in places.items():
+            if not step[load]:  # read once: the compiler cannot know that the loop does not write there
+                pointers += f"const {_typed(place)} h{names[load]} = {names[load]}[0];\n"
+        body = Body(
+            lambda load: (f"{names[load]}[i*{step[load]}L]" if step[load] else f"h{names[load]}", places[load].dtype)
+        )
         value, dtype = body.value(stage.expr)
         if is_float(dtype) and stage is self.staged.stages[-1]:
             body.lines.append(f"odd |= {value} != {value};")

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from codedag.instrument.guard import Failed, attempt
 from codedag.tune.declined import CannotTune
 from codedag.tune.program.program import (
     Affine,
@@ -48,12 +49,23 @@ def record(function: Callable[..., Any], arrays: Sequence[Array], name: str = ""
     recorder = Recorder()
     inputs = [recorder.given(f"x{k}", array) for k, array in enumerate(arrays)]
     with np.errstate(all="ignore"):
-        result = function(*inputs)
+        result = attempt(_run, function, inputs)
+    if isinstance(result, CannotTune):
+        raise result
+    if isinstance(result, Failed):
+        raise CannotTune(f"{name or 'the function'} fails on arrays like these: {result.reason}")
     if not isinstance(result, Recorded):
         raise CannotTune(f"{name or 'the function'} returns {type(result).__name__}, not an array of its operations")
     if result.buffer in recorder.inputs:
         raise CannotTune(f"{name or 'the function'} does nothing to its arguments")
     return recorder.program(name or getattr(function, "__name__", "function"), result)
+
+
+def _run(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    try:
+        return function(*inputs)
+    except CannotTune as error:
+        return error
 
 
 def type_of(dtype: Any, what: str = "") -> str:
