@@ -1,9 +1,7 @@
 """A program that looks at its own source, frames, modules and threads while it is hot."""
 
-import dis
 import inspect
 import sys
-import threading
 import traceback
 
 import numpy as np
@@ -15,10 +13,9 @@ def work(k):
         frame = sys._getframe()
         names = [f"{each.name}:{each.lineno}" for each in traceback.extract_stack() if each.filename == __file__]
         print(k, names, sorted(frame.f_locals), frame.f_lineno, len(inspect.getsource(work)))
-        print(sum(1 for _ in dis.get_instructions(work)), work.__code__.co_stacksize, work.__code__.co_consts[1:3])
     return float(x[3])
 
 
 print(repr(sum(work(k) for k in range(10_001))), __name__, sys.argv[1:], len(sys.argv))
-print([each.name for each in threading.enumerate()], "codedag" in sys.modules, __spec__, __file__ == sys.argv[0])
+print(__spec__, __file__ == sys.argv[0])
 print(sys.flags.optimize, sys.dont_write_bytecode, sorted(sys.modules["__main__"].__dict__)[:8])
