@@ -177,7 +177,7 @@ class Bench:
         changes = [f"{each.get('what')} at {each.get('where')}" for each in report.get("changes", [])]
         return {**{name: report.get(name) for name in names}, "changes": changes}
 
-    def _run(self, way: str, turns: int) -> Run:
+    def _run(self, way: str, turns: int, more: dict[str, str] | None = None) -> Run:
         for name in ("work", "tmp"):
             shutil.rmtree(self.scratch / name, ignore_errors=True)
             (self.scratch / name).mkdir(parents=True)
@@ -185,7 +185,7 @@ class Bench:
         command = [each.replace("{turns}", str(turns)) for each in self.program.command]
         ours = ["-m", "codedag", "run"] if way != "plain" else []
         python = self.program.python or sys.executable
-        return measured([python, *ours, *command], folder, self._environment(), self.scratch)
+        return measured([python, *ours, *command], folder, self._environment() | (more or {}), self.scratch)
 
     def _environment(self) -> dict[str, str]:
         own = {"CODEDAG_HOME": str(self.home), "TMPDIR": str(self.scratch / "tmp"), "PYTHONHASHSEED": "0"}
@@ -213,7 +213,7 @@ class Bench:
 
     def _seconds(self, turns: int) -> float:
         """Seconds of a run by itself: from CPU, since others may use the cores, unless the program waits."""
-        run = self._run("plain", turns)
+        run = self._run("plain", turns, {"OMP_WAIT_POLICY": "passive"})  # threads that spin for others would count
         if run.code:
             sys.exit(f"truth: {self.program.name} ended with exit code {run.code}: {run.said[-STDERR_KEPT:]}")
         return run.wall if self.program.waits else run.cpu / self.program.cores

@@ -33,7 +33,7 @@ from pathlib import Path
 
 CLOCKS = (
     r"\d+:\d\d:\d\d(\.\d+)?", r"\d+:\d\d\b", r"\d{4}-\d\d-\d\d", r"[\d.]+\s?ms", r"[\d.]+\s?s/?(it|img|epoch)?\b",
-    r"[\d.]+ ?(it|img|images|samples)/s", r"[\d.]+ (hours|seconds)", r"mfu -?[\d.]+%",
+    r"[\d.]+ ?(it|img|images|samples)/s", r"[\d.]+ (hours|seconds)", r"mfu -?[\d.]+%", r"Took [\d.]+",
     r"(time|data|Time|Data|img/s|rate): [\d.,]+ ?\(?[\d.,]*\)?(/s)?",
 )  # fmt: skip
 
