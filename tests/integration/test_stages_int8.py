@@ -84,7 +84,7 @@ def test_a_cell_beyond_the_largest_error_fails_and_is_measured_once_it_is_allowe
     [
         (("--allow", "int8"), "--calibration and --max-error is missing"),
         (("--allow", "int8", "--max-error", "0.1"), "--calibration is missing"),
-        (("--calibration", "data.npz"), "--allow and --max-error is missing"),
+        (("--calibration", "data.npz"), "--allow int8 and --max-error is missing"),
         ((*INT8, "--calibration", "data.npz", "--max-error", "1"), "1 is not between 0 and 1"),
         ((*INT8, "--calibration", "data.npz", "--max-error", "nan"), "nan is not between 0 and 1"),
     ],
