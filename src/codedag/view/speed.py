@@ -63,13 +63,14 @@ def sparkline(speed: Speed, width: int, ascii_only: bool = False) -> str:
     A cell shows the blocks with changes once there are some, so that the blocks without do not hide the gain.
     """
     bars, mark = (ASCII_BARS, ASCII_MARK) if ascii_only else (BARS, MARK)
-    marked = {round(one.seconds, 6) for one in speed.marks}
-    count = width - len(marked)
+    marked = sorted({round(one.seconds, 3) for one in speed.marks})
+    room = min(len(marked), width // 4)  # many changes at once must not hide the speed
+    count = width - room
     if count < CELLS_MIN or not valid(speed.blocks):
         return ""
     values, end = _cells(speed, count)
     top = max(value for value in values if value is not None)
-    at = {min(int(seconds / end * count), count - 1) for seconds in marked}
+    at = set(sorted({min(int(seconds / end * count), count - 1) for seconds in marked})[:room])
     cells = [" " if value is None else bars[_level(value / top)] for value in values]
     return "".join((mark if cell in at else "") + text for cell, text in enumerate(cells))
 
