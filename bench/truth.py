@@ -220,17 +220,17 @@ class Bench:
 
 
 def difference(which: str, expected: tuple[object, ...], found: tuple[object, ...]) -> str:
-    """The first thing in which two results differ."""
-    if expected[0] != found[0]:
-        return f"{which}: exit code {found[0]} instead of {expected[0]}"
+    """Everything in which two results differ: exit code, the first line that is printed otherwise, files."""
+    parts = [] if expected[0] == found[0] else [f"exit code {found[0]} instead of {expected[0]}"]
     if expected[1] != found[1]:
         pairs = zip(str(expected[1]).splitlines(), str(found[1]).splitlines(), strict=False)
         first = next(((a, b) for a, b in pairs if a != b), ("", "other number of lines"))
-        return f"{which}: printed {first[1][:200]!r} instead of {first[0][:200]!r}"
+        parts.append(f"printed {first[1][:200]!r} instead of {first[0][:200]!r}")
     one, other = expected[2], found[2]
     assert isinstance(one, dict)
     assert isinstance(other, dict)
-    return f"{which}: files {[name for name in {**one, **other} if one.get(name) != other.get(name)][:5]}"
+    names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+    return f"{which}: {'; '.join([*parts, *([f'files {names[:5]}'] if names else [])])}"
 
 
 def figures(runs: dict[str, list[Run]]) -> dict[str, object]:

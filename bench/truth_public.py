@@ -33,9 +33,12 @@ from pathlib import Path
 
 CLOCKS = (
     r"\d+:\d\d:\d\d(\.\d+)?", r"\d+:\d\d\b", r"\d{4}-\d\d-\d\d", r"[\d.]+\s?ms", r"[\d.]+\s?s/?(it|img|epoch)?\b",
-    r"[\d.]+ ?(it|img|images|samples)/s", r"[\d.]+ (hours|seconds)", r"mfu -?[\d.]+%", r"Took [\d.]+",
+    r"[\d.]+[KMG]? ?(it|B|img|images|samples)/s", r"[\d.]+ (hours|seconds)", r"mfu -?[\d.]+%", r"Took [\d.]+",
     r"(time|data|Time|Data|img/s|rate): [\d.,]+ ?\(?[\d.,]*\)?(/s)?",
 )  # fmt: skip
+
+
+PROGRESS = r"[^\n]*(\u2501|\d%\|)[^\n]*\n?"  # a bar is drawn as often as the clock allows
 
 
 @dataclass
@@ -175,7 +178,15 @@ def _yolov5(checkouts: Path, data: Path, python: str) -> list[Program]:
     cut += ["--project", ".", "--noplots", "--noautoanchor"]
     cleared = _without(boxes, "*.cache")
     settings = {"YOLOV5_CONFIG_DIR": str(boxes)}  # where its font is looked for
-    return [Program("public_yolov5", [str(folder / "train.py"), *cut], prepare=cleared, environment=settings)]
+    return [
+        Program(
+            "public_yolov5",
+            [str(folder / "train.py"), *cut],
+            prepare=cleared,
+            environment=settings,
+            timing=(PROGRESS, *CLOCKS),
+        )
+    ]
 
 
 def _without(folder: Path, pattern: str) -> Callable[[Path], Path]:
