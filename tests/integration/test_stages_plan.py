@@ -96,6 +96,7 @@ def test_the_terminal_says_what_runs_where_against_one_runtime(tables):
     assert done.returncode == 0, done.stderr
     assert "1.48 times as fast as the best single runtime (GPU, 31 ms)" in done.stdout
     assert "simulated, not measured here: CPU, GPU" in done.stdout
+    assert "plans; simulated, from the tables: one item" in done.stdout
     assert "top 2:" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("next: ")
     assert not (tables / "pep.json").exists(), "nothing is written unasked"

@@ -310,7 +310,8 @@ class _Lines:
     def _why(self) -> list[str]:
         found = self.found
         low, high = found.chosen.interval
-        known = "measured" if found.prices.sizes in found.prices.tables.sizes else "predicted, this size has no row"
+        told = "simulated, from the tables" if self.inputs.simulated else "measured"
+        known = told if found.prices.sizes in found.prices.tables.sizes else "predicted, this size has no row"
         best = "the best of" if found.exact else "the best found among"
         lines = [f"why: {best} {found.candidates:,} plans; {known}: one item {_ms(low)} to {_ms(high)}"]
         if found.runner_up is not None:
