@@ -17,7 +17,7 @@ from pathlib import Path
 PR_SET_CHILD_SUBREAPER = 36
 SAMPLE_SECONDS = 0.4  # between two looks at memory: a look at a torch process takes about 5 ms
 ORPHAN_SECONDS = 20.0  # that processes which outlive the program may still take
-TIMEOUT_SECONDS = 900.0
+TIMEOUT_SECONDS = 400.0  # a program that hangs is a result, and the next one waits for it
 STDERR_KEPT = 3000  # characters of a failed run's last words
 TORCH_FILES = (".pt", ".pth", ".tar", ".ckpt")
 #: Files that hold clocks or paths: event logs of tensorboard, and the profiles of a run.
