@@ -56,6 +56,8 @@ def test_the_command_says_what_it_left_out(tables, tmp_path):
     given = ["--tables", str(tmp_path)]
     assert "left out: NPU computes in f16" in CliRunner().invoke(command, given).output
     assert "NPU f16" in CliRunner().invoke(command, [*given, "--allow", "f16"]).output
+    wrong = CliRunner().invoke(command, [*given, "--allow", "f16,f8"])
+    assert (wrong.exit_code, "`f8` is none of int8, f16" in wrong.output) == (2, True)
     refused = CliRunner().invoke(command, [*given, "--pus", "NPU"])
     assert "`NPU` computes in f16" in str(refused.exception)
 

@@ -14,10 +14,23 @@ def _share(_: click.Context, option: click.Parameter, value: float | None) -> fl
     return value
 
 
+def allow_option(*names: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The option `--allow NAME,NAME`, which may be repeated: a tuple of names."""
+
+    def split(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
+        found = tuple(part.strip() for value in values for part in value.split(","))
+        unknown = [name for name in found if name not in names]
+        if unknown:
+            raise click.BadParameter(f"`{unknown[0]}` is none of {', '.join(names)}.")
+        return found
+
+    return click.option("--allow", metavar=",".join(names), multiple=True, callback=split, help=text)
+
+
 def int8_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """A command with `--allow` and `--max-error`."""
-    allow = click.option("--allow", type=click.Choice(["int8", "f16"]), multiple=True,
-                         help="Also use int8 stages, within --max-error; or PUs that compute in float16.")  # fmt: skip
+    text = "Also use int8 stages, within --max-error; or PUs that compute in float16."
+    allow = allow_option("int8", "f16", text=text)
     error = click.option("--max-error", type=float, metavar="E", callback=_share,
                          help="The largest error of int8: largest difference / largest value.")  # fmt: skip
     return allow(error(command))

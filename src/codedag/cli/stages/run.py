@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codedag.cli.options import say, tell
+from codedag.cli.stages.int8_options import allow_option
 
 if TYPE_CHECKING:
     from codedag.stages.execution.running import Ran
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
 @click.option("--pus", metavar="A,B", help="Plan for these PUs only.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=120.0, show_default=True,
               help="Seconds that a PU may take to compile a block.")  # fmt: skip
-@click.option("--allow", type=click.Choice(["f16"]), multiple=True,
-              help="Plans may use PUs that compute in float16.")  # fmt: skip
+@allow_option("f16", text="Plans may use PUs that compute in float16.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 @click.pass_context
 def command(ctx: click.Context, /, directory: str, output: str | None, as_json: bool, **options: Any) -> int:
