@@ -66,6 +66,7 @@ bench-truth: setup
 # The kernel tuner: kernels against numpy, products against the peak, searches on measured tables.
 bench-tune: setup
 	$(BIN)/python bench/tune.py
+	$(BIN)/python bench/tune_run.py
 
 # every page of the report in both themes, to be looked at
 screenshots: setup
