@@ -52,6 +52,8 @@ ROWS = [
     ("normalise", (300, 280, 3)),
     ("normalise", (96, 96, 4)),
     ("standardise", (300, 400, 3)),
+    ("decibel", (96, 300)),
+    ("decibel", (64, 1100)),
 ]
 WHOLE = 48  # points of a sketch that is measured as a whole
 CODES, TILES = 70, 6  # different texts of a product's task, and tiles of each
@@ -135,15 +137,16 @@ def fitted(tables: list[dict], steps: int = 2500, seed: int = 0) -> dict[str, Ne
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--fit", action="store_true", help="measure nothing")
-    parser.add_argument("--only", help="measure the tasks of this name again, keep the others")
+    parser.add_argument("--only", help="measure the tasks of these names (A;B) again, keep the others")
     parser.add_argument("--codes", type=int, default=CODES)
     arguments = parser.parse_args()
     place = FOLDER / "records.json.gz"
     kept = arguments.fit or arguments.only
     tables = json.loads(gzip.decompress(place.read_bytes()))["tables"] if kept else []
     if not arguments.fit:
-        tables = [table for table in tables if table["what"] != arguments.only]
-        tables += [measured(spec, arguments.codes, TILES) for spec in tasks() if arguments.only in (None, spec["what"])]
+        again = arguments.only.split(";") if arguments.only else [spec["what"] for spec in tasks()]
+        tables = [table for table in tables if table["what"] not in again]
+        tables += [measured(spec, arguments.codes, TILES) for spec in tasks() if spec["what"] in again]
         text = json.dumps({"format": "codedag/tuning-records", "version": 1, "tables": tables})
         FOLDER.mkdir(exist_ok=True)
         place.write_bytes(gzip.compress(text.encode(), mtime=0))

@@ -35,7 +35,7 @@ def command(
 ) -> None:  # fmt: skip
     """Find a fast schedule for WHAT and say how fast it is beside numpy.
 
-    WHAT is a name (matmul, softmax, layernorm, normalise, standardise), an index text such as
+    WHAT is a name (matmul, softmax, layernorm, normalise, standardise, decibel), an index text such as
     "n i k, n k j -> n i j", or FILE.py:FUNCTION. Candidates are compiled, checked against numpy and timed in another
     process; what was measured is kept for later searches.
     """

@@ -14,7 +14,7 @@ import pytest
 from codedag.ir.verdict import No
 from codedag.tune import compiler as compilers
 from codedag.tune.declined import CannotTune
-from codedag.tune.measure import measurer, records
+from codedag.tune.measure import measurer, records, worker
 from codedag.tune.measure.process import MeasuringProcess
 from codedag.tune.schedule.family import Emitted
 from codedag.tune.task import Task
@@ -162,3 +162,18 @@ def test_nothing_is_left_in_the_temporary_folder(codedag_home, compiler):
         assert folder.exists()
     assert not folder.exists()
     assert json.dumps([one["kind"] for one in records.read()]) == '["rows"]'
+
+
+def test_a_candidate_that_is_clearly_worse_is_timed_once(monkeypatch):
+    """Calls that take long are not repeated to know how bad they are."""
+    calls = []
+    monkeypatch.setattr(worker, "check", lambda *_: "")
+    monkeypatch.setattr(worker, "_runner", lambda request: (None, None))
+    monkeypatch.setattr(worker, "_case", lambda text: ([], None))
+    monkeypatch.setattr(worker, "_once", lambda runner, arrays: calls.append(1) or 0.5)
+    monkeypatch.setattr(worker, "_timed", lambda *_: 0.25)
+    assert worker.do_measure({"program": "", "best": 0.1})["seconds"] == 0.5
+    assert worker.do_measure({"program": "", "best": 0.4})["seconds"] == 0.25
+    assert worker.do_measure({"program": "", "best": 0.0001})["seconds"] == 0.25  # short ones are cheap to repeat
+    assert worker.do_measure({"program": ""})["seconds"] == 0.25
+    assert len(calls) == 2

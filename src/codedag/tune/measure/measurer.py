@@ -1,4 +1,4 @@
-"""Measurement of points: compiled side by side, then checked and timed one after the other in random order."""
+"""Measurement of points: checked and timed one after the other in random order, while the next ones compile."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ class Measurer:
     compiler: Compiler | None = None
     compile_seconds: float = 0.0
     measure_seconds: float = 0.0
+    best_seconds: float | None = None  # of all points so far
     libraries: dict[str, Future[Path | No]] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)
 
@@ -88,24 +89,30 @@ class Measurer:
         self.close()
 
     def measure(self, points: Sequence[Point], seconds: float = 0.02) -> list[Measured]:
-        """A record for each point, in their order; they are timed in another one."""
-        start = time.monotonic()
-        with ThreadPoolExecutor(COMPILERS) as pool:
-            libraries = list(pool.map(self.library, points))
-        middle = time.monotonic()
+        """A record for each point, in their order; they are timed in another one, while the next ones compile."""
+        start, waited = time.monotonic(), 0.0
         made: list[Measured | None] = [None] * len(points)
-        for k in self.draw.permutation(len(points)):
-            made[int(k)] = self._measured(points[int(k)], libraries[int(k)], seconds)
-        self.compile_seconds += middle - start
-        self.measure_seconds += time.monotonic() - middle
+        with ThreadPoolExecutor(COMPILERS) as pool:
+            order = [int(k) for k in self.draw.permutation(len(points))]
+            libraries = {k: pool.submit(self.library, points[k]) for k in order}
+            for k in order:
+                before = time.monotonic()
+                library = libraries[k].result()
+                waited += time.monotonic() - before
+                made[k] = self._measured(points[k], library, seconds)
+        self.compile_seconds += waited
+        self.measure_seconds += time.monotonic() - start - waited
         return [one for one in made if one is not None]
 
     def _measured(self, point: Point, library: Path | No, seconds: float) -> Measured:
         if isinstance(library, No):
             return Measured(point, None, library.reason)
-        said = self.process.ask(self._request("measure", point, library, seconds=seconds), CANDIDATE_SECONDS)
+        request = self._request("measure", point, library, seconds=seconds, best=self.best_seconds)
+        said = self.process.ask(request, CANDIDATE_SECONDS)
         if isinstance(said, No):
             return Measured(point, None, said.reason)
+        if said["seconds"] is not None:
+            self.best_seconds = min(self.best_seconds or said["seconds"], said["seconds"])
         return Measured(point, said["seconds"], said["why"], said.get("beside", 0.0))
 
     def _request(self, do: str, point: Point, library: Path, **more: Any) -> dict[str, Any]:
@@ -145,7 +152,9 @@ class Measurer:
         if len(candidates) != len(points):
             return [None] * len(points)
         request = self._request("pairs", points[0], Path(), candidates=candidates, rounds=PAIR_ROUNDS)
+        start = time.monotonic()
         said = self.process.ask(request)
+        self.measure_seconds += time.monotonic() - start
         if isinstance(said, No) or said["why"]:
             return [None] * len(points)
         return [float(np.median(times)) for times in said["times"]]

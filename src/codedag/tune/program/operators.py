@@ -1,4 +1,4 @@
-"""Programs by name: matmul, softmax, layernorm, normalise, standardise."""
+"""Programs by name: matmul, softmax, layernorm, normalise, standardise, decibel."""
 
 from __future__ import annotations
 
@@ -37,6 +37,13 @@ def standardise(x: Any) -> Any:
     return (x - x.mean()) / x.std()
 
 
+def decibel(power: Any) -> Any:
+    """The levels of a spectrogram in decibels, at most 80 below the greatest one, with mean 0 and deviation 1."""
+    db = 10.0 * np.log10(np.maximum(power, 1e-10))
+    db = np.maximum(db, db.max() - 80.0)
+    return (db - db.mean()) / (db.std() + 1e-6)
+
+
 def matmul(a: Any, b: Any) -> Any:
     """The product of two matrices."""
     return a @ b
@@ -67,6 +74,7 @@ OPERATORS = {
     "layernorm": Operator(layernorm, ("rows", "columns"), lambda s, d: [np.zeros(s, d), *(np.zeros(s[-1], d),) * 2]),
     "normalise": Operator(normalise, ("height", "width", "channels"), _image, ("u1",)),
     "standardise": Operator(standardise, ("height", "width", "channels"), lambda s, d: [np.zeros(s, d)]),
+    "decibel": Operator(decibel, ("bands", "frames"), lambda s, d: [np.zeros(s, d)]),
 }
 
 
