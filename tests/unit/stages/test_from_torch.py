@@ -254,7 +254,7 @@ def test_a_module_in_training_mode_is_refused():
         StagedModel.from_module(Shared().train(), torch.randn(3, 4))
     half = nn.Sequential(nn.Linear(4, 4), nn.Dropout()).eval()
     half[1].train()
-    with pytest.raises(BadModel, match="its layer `1`"):
+    with pytest.raises(BadModel, match="the layer `1`"):
         StagedModel.from_module(half, torch.randn(3, 4))
 
 
