@@ -70,7 +70,8 @@ class CompilerProcess:
         *,
         only_idle: bool = True,  # it runs only where a core is idle; else as any other process
     ) -> None:
-        self._environment = dict(os.environ if environment is None else environment)  # as the program's at its start
+        # as the program's at its start
+        self._environment = _with_whole_paths(os.environ if environment is None else environment)
         self._seconds_max, self._only_idle = seconds_max, only_idle
         self._socket: socket.socket | None = None
         self._is_greeted = False  # the process has said its number
@@ -266,6 +267,14 @@ def _started(environment: Mapping[str, str], only_idle: bool) -> socket.socket:
         ours.close()
         raise
     return ours
+
+
+def _with_whole_paths(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment for a process in another folder: module paths that are relative to this one are made whole."""
+    found = dict(environment)
+    if found.get("PYTHONPATH"):
+        found["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, found["PYTHONPATH"].split(os.pathsep)))
+    return found
 
 
 def _flags() -> list[str]:

@@ -195,6 +195,14 @@ def _refuses(*args: Any, **keywords: Any) -> None:
     raise OSError("no more processes")
 
 
+def test_modules_are_found_where_a_relative_path_names_them(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(compiler_process.__file__).parents[2])
+    compiler = CompilerProcess({**os.environ, "PYTHONPATH": "."}, only_idle=False)
+    monkeypatch.chdir("/")
+    assert isinstance(answer(compiler, compiler.ask("digests", source, "")), dict)
+    compiler.close()
+
+
 def test_closing_ends_the_process_and_answers_no(source: str) -> None:
     compiler = CompilerProcess(only_idle=False)
     pid = _pid(compiler)
