@@ -10,9 +10,10 @@ A round is the program as written, a first run under `codedag run` with an empty
 a third with what the earlier ones have kept; every other round begins with the runs under CodeDAG.  CPU is that of the
 process and all its descendants, orphans included.  Memory is the larger of the process's own peak and the sampled sum
 over the tree.  Exit code, output without its clocks and files must be those of the program as written.  The claim is
-the interval in the run's report.json; the truth is the ratio of the wall seconds measured here.  A row is void if the
-program as written moved by more than 1.3x in both wall and CPU.  How often a program's loop turns for so many seconds
-is found once and kept in data/truth/turns.json, so that later runs do the same work.
+the interval in the run's report.json; the truth is the ratio of the wall seconds measured here.  Wall or CPU of a
+row is void if that of the program as written moved by more than 1.3x, which one round cannot tell.  How often a
+program's loop turns for so many seconds is found once and kept in data/truth/turns.json, so that later runs do the
+same work.
 """
 
 from __future__ import annotations
@@ -245,7 +246,7 @@ def figures(runs: dict[str, list[Run]]) -> dict[str, object]:
         max(values) / max(1e-9, min(values)) for values in map(list, zip(*map(_times, runs["plain"]), strict=True))
     ]
     found["plain_spread"] = [round(each, 3) for each in spreads]
-    found["void"] = min(spreads) > VOID
+    found["void"] = [name for name, each in zip(("wall", "cpu"), spreads, strict=True) if each > VOID]
     return found
 
 
@@ -310,7 +311,7 @@ def table(rows: list[dict[str, object]]) -> str:
             crashed, same = row["crashed"], "yes" if row["same"] else "NO"
             same = "CRASH" if crashed else f"{same} (plain differs too)" if row["plain_differs"] else same
             cells += [f"{1 / memory:.2f}x", str(max(len(each.get("changes", ())) for each in claims)), shown, same]
-        void = " (void)" if row["void"] else ""
+        void = f" (void: {', '.join(row['void'])})" if row["void"] else ""  # type: ignore[call-overload]
         lines.append(f"| {row['program']}{void} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -322,11 +323,11 @@ def _claim_words(claim: dict[str, object]) -> str:
 
 
 def verdicts(rows: list[dict[str, object]]) -> list[str]:
-    """One line for each goal, with the programs that miss it; void rows decide nothing about wall seconds."""
+    """One line for each goal, with the programs that miss it; a figure that is void decides nothing."""
     lines = []
     for way, (least, most) in GOALS.items():
         for name in ("wall", "cpu"):
-            judged = [row for row in rows if f"{way}_ratios" in row and not (row["void"] and name == "wall")]
+            judged = [row for row in rows if f"{way}_ratios" in row and name not in row["void"]]  # type: ignore[operator]
             bad = {str(row["program"]): row[f"{way}_ratios"][name]["median"] for row in judged  # type: ignore[index]
                    if row[f"{way}_ratios"][name]["median"] < least and row[f"{way}_ratios"][name]["added"] > most}  # type: ignore[index]  # fmt: skip
             lines.append(_verdict(f"{way} run, {name}: at least {least}x or {most} s", bad, len(judged)))
@@ -344,14 +345,15 @@ def verdicts(rows: list[dict[str, object]]) -> list[str]:
 
 def _verdict(goal: str, bad: dict[str, object], count: int) -> str:
     worst = ", ".join(f"{name} {each}" for name, each in sorted(bad.items(), key=lambda item: str(item[1])))
-    return f"{'MISSED' if bad else 'met'}: {goal} ({count - len(bad)} of {count}){': ' if bad else ''}{worst}"
+    judged = "MISSED" if bad else "met" if count else "not judged"
+    return f"{judged}: {goal} ({count - len(bad)} of {count}){': ' if bad else ''}{worst}"
 
 
 def claims_verdict(rows: list[dict[str, object]]) -> list[str]:
     """How many claimed intervals hold the truth measured outside, and whether a slower run claimed a gain."""
     held, errors, boasts = [], [], {}
     for row in rows:
-        if "claims" not in row or row["void"]:
+        if "claims" not in row or "wall" in row["void"]:  # type: ignore[operator]
             continue
         for way in WAYS[1:]:
             wall = statistics.median(run["wall"] for run in row["plain"])  # type: ignore[attr-defined]
