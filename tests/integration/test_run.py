@@ -32,10 +32,10 @@ def test_numpy_program_is_changed_and_prints_the_same(plain, codedag, programs, 
     assert said[0].startswith(first) or " faster, from " in said[0], got.stderr
 
 
-def test_five_short_lines_say_how_it_went(codedag, programs, tmp_path, faster):
-    got = codedag("-q", "run", "-o", tmp_path / "quiet", programs / "numpy_loop.py", 200, env=faster)
+def test_five_short_lines_say_how_it_went(codedag, programs, tmp_path):
+    got = codedag("-q", "run", "-o", tmp_path / "quiet", programs / "numpy_loop.py", 200)
     assert got.stderr == ""
-    got = codedag("--", "run", "-o", tmp_path / "run", programs / "numpy_loop.py", 200, env=faster)
+    got = codedag("--", "run", "-o", tmp_path / "run", programs / "numpy_loop.py", 200)
     lines = got.stderr.splitlines()
     assert len(lines) <= 5, got.stderr
     assert all(line.startswith("codedag: ") for line in lines)

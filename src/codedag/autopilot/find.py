@@ -233,9 +233,8 @@ def made(file: InstrumentedFile, owner: str, templates: list[Template]) -> list[
     seen = names_by_site(templates)
     if not classes or not any(each.kind == CALL and each.owner == owner for each in file.infos):
         return []
-    from codedag.migrate.residence import called_at
 
-    calls = sorted(called_at(file).items())
+    calls = sorted(file.called.items())
     mine = [(site, name) for site, name in calls if file.infos[site].owner == owner and site not in seen]
     found = [(site, one) for site, name in mine if name in classes for one in find(classes[name], "cpu")[:1]]
     return [FoundCall(site, one) for site, one in found if one.equivalence is EXACT]

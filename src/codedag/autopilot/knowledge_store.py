@@ -161,10 +161,11 @@ class Store:
         known.runs = sorted(known.runs, key=lambda run: run.ended)[-RUNS_KEPT:]
         self._write(known)
 
-    def count_rest(self) -> None:
+    def count_rest(self, length: RunLength | None = None) -> None:
         """Counts a run that does nothing because nothing is to be gained."""
         if self.known is not None and self.known.nothing is not None:
             nothing = self.known.nothing
+            self.known.runs = [*self.known.runs, *([length] if length is not None else [])][-RUNS_KEPT:]
             self.known.nothing = replace(nothing, left=max(nothing.left - 1, 0))
             attempt(self._write, self.known)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from codedag.autopilot.pilot import MAX_OVERHEAD
 from codedag.backends.registry import EXACT, Equivalence
 from codedag.ir import Plan
 from codedag.migrate.wishes import Wishes
+
+MAX_OVERHEAD = 0.05  # share of the time that observing may take
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -21,4 +22,10 @@ class Options(msgspec.Struct, frozen=True):
     budget_nbytes: int | None = None  # that may be kept in memory; None: a share of what is free
     disk_nbytes: int = 0  # that may be kept on disk beside it
     max_overhead: float = MAX_OVERHEAD
+    synchronous: bool = False  # plan and build at once, and let no clock decide: slower, but repeatable
     begun: float | None = None  # when our first module was loaded, by the clock of `perf_counter`
+
+    @property
+    def looser(self) -> list[str]:
+        """The classes of equivalence beyond EXACT that are allowed."""
+        return [one.value for one in self.allow if one.value != "exact"]

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import msgspec
 
+from codedag.autopilot.claims import claim_of, speed_of, whole_gain
 from codedag.autopilot.estimate import PAGE, PAGE_PER_OPERATION, Estimate, Late, Spans, estimate
+from codedag.autopilot.heat_report import heat_of
 from codedag.autopilot.knowledge import Proven
 from codedag.autopilot.pilot import Applied, Pilot
 from codedag.autopilot.processes.worker_report import Share, join, move_of
@@ -150,17 +152,40 @@ def _move(pilot: Pilot, applied: Applied, graph: Graph) -> Move:
 
 def _report(pilot: Pilot, every: list[Result], graph: Graph, spans: Spans) -> Report:
     made = [result for result in every if result.counts]
-    found = _estimate(pilot, every, graph, spans)
-    steady = found.steady if made and found.steady is not None else (None, None, None)
-    return Report(
-        baseline_seconds=found.baseline, optimised_seconds=found.seconds,
-        gain=found.whole[0], gain_low=found.whole[1], gain_high=found.whole[2],
-        steady_gain=steady[0], steady_low=steady[1], steady_high=steady[2],
-        void=found.void if made else "",
+    base = Report(
         verdict=_proof(pilot, every),
         changes=[_change(pilot, result.applied) for result in made],
         declined=_declined(pilot, every, graph, spans.program),
         workers=len(pilot.team.crew.reports),
+        heat=None if pilot.openings is None else heat_of(pilot.openings.heat.look()),
+    )
+    return _estimated(pilot, base, every, graph, spans) if pilot.judging is None else _claimed(pilot, base, spans)
+
+
+def _claimed(pilot: Pilot, base: Report, spans: Spans) -> Report:
+    """The report with the gain that the judge measured, if it did."""
+    judging = pilot.judging
+    assert judging is not None
+    claim, interval = claim_of(judging, spans.starting + spans.ending), judging.judge.gain
+    found = msgspec.structs.replace(base, optimised_seconds=spans.whole, claim=claim, speed=speed_of(judging))
+    if interval is None or not base.changes:
+        return found
+    middle, low, high = whole_gain(interval, spans, judging.with_changes_seconds(pilot.started_at + spans.program))
+    return msgspec.structs.replace(
+        found, baseline_seconds=middle * spans.whole, gain=middle, gain_low=low, gain_high=high,
+        steady_gain=interval.middle, steady_low=interval.low, steady_high=interval.high,
+    )  # fmt: skip
+
+
+def _estimated(pilot: Pilot, base: Report, every: list[Result], graph: Graph, spans: Spans) -> Report:
+    """The report with a gain that is estimated from single calls: nothing was judged by the program's turns."""
+    found = _estimate(pilot, every, graph, spans)
+    made = bool(base.changes)
+    steady = found.steady if made and found.steady is not None else (None, None, None)
+    return msgspec.structs.replace(
+        base, baseline_seconds=found.baseline, optimised_seconds=found.seconds,
+        gain=found.whole[0], gain_low=found.whole[1], gain_high=found.whole[2],
+        steady_gain=steady[0], steady_low=steady[1], steady_high=steady[2], void=found.void if made else "",
     )  # fmt: skip
 
 

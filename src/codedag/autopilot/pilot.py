@@ -18,44 +18,40 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
 from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
+from codedag.autopilot.judging import Judging
 from codedag.autopilot.knowledge import Proven
+from codedag.autopilot.openings import Openings
+from codedag.autopilot.options import MAX_OVERHEAD
+from codedag.autopilot.planning import Planning
 from codedag.autopilot.processes.exchange import WorkerExchange
 from codedag.autopilot.proving import Proving, WhenProven
-from codedag.autopilot.recalled import Recalled, is_recalled
-from codedag.autopilot.repeats import Repeats
+from codedag.autopilot.recalled import Recalled
 from codedag.autopilot.replay import Replay
 from codedag.autopilot.rest import Rest
 from codedag.autopilot.rows import Rows
 from codedag.autopilot.scalars import Scalars
 from codedag.autopilot.settled import Settled
-from codedag.backends.effects import Effects
 from codedag.backends.registry import EXACT, Equivalence
 from codedag.instrument import sites as site_module
+from codedag.instrument.hidden_thread import HiddenThread
 from codedag.instrument.program import InstrumentedFile, Program
-from codedag.instrument.sites import VARIANT
 from codedag.ir import Plan
 from codedag.ir import clock as time
-from codedag.ir.verdict import No
-from codedag.migrate.chain import Chain
-from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.heap import Heap
 from codedag.migrate.kernels import Shelf
 from codedag.migrate.memory import Memory
-from codedag.migrate.region import Region
-from codedag.migrate.regions import FoundRegion
-from codedag.migrate.substitute import Substitute
-from codedag.migrate.trial import Trial
 from codedag.trace.events import Log
 from codedag.trace.recorder import Recorder, Template, shown_path
 
 if TYPE_CHECKING:
+    from codedag.autopilot.heat import Heat
     from codedag.autopilot.placed import Placed
 
 OBSERVE = 40  # executions of one operation after which its function has been seen enough
 FEW, LONG = 6, 1.5  # or this many, if they took so many seconds
 TICK = 0.2  # seconds between looks at functions that move no data, and at what workers have proven
-MAX_OVERHEAD, GRACE = 0.05, 3.0  # share of the time that observing may take, and seconds that it may always take
+GRACE = 3.0  # seconds that observing may always take
 MOST_PLANNING = 6.0  # seconds of the processor that planning may always take
 BEATS = 4  # looks at a proof that runs, between two others
 SLOWEST = 1.0  # seconds between them once nothing happens any more
@@ -91,17 +87,19 @@ class Pilot:
     replay: Replay = field(init=False)
     heap: Heap = field(init=False)
     scalars: Scalars = field(init=False)
+    planning: Planning = field(init=False)
     prove: Proving = field(init=False)
     when_proven: WhenProven = field(init=False)
+    judging: Judging | None = None
+    openings: Openings | None = None  # of hot functions; None: everything is observed as it is loaded
     placed: Placed | None = None  # what the plan places on units
     rows: Rows = field(init=False)
     recalled: Recalled = field(init=False)
     known: list[Proven] = field(default_factory=list)  # proven elsewhere: made as soon as their file is loaded
     memory: Memory = field(default_factory=Memory)
     kernels: list[tuple[int, int]] = field(default_factory=list)  # that the known changes will want
-    _effects: Effects = field(default_factory=Effects)
     _inbox: queue.Queue[Callable[[], None] | None] = field(default_factory=queue.Queue)
-    _thread: threading.Thread | None = None
+    _thread: HiddenThread | None = None
     _paused: bool = False
     _ending: bool = False  # the program has ended: what is not begun is not done
     _working: threading.Lock = field(default_factory=threading.Lock)  # held while something is being planned
@@ -109,6 +107,7 @@ class Pilot:
     _beats: int = 0
     inline: float = 0.0  # seconds of planning in the program's own thread
     beside: float = 0.0  # seconds of the processor that planning took
+    waiting: list[Callable[[], None]] = field(default_factory=list)  # for answers of the compiler process
     unplanned: list[Function] = field(default_factory=list)  # settled, and their planning has not ended
 
     def __post_init__(self) -> None:
@@ -116,14 +115,18 @@ class Pilot:
         self.prove = Proving(self.synchronous, self._aside, self.is_beside)
         self.shelf = Shelf(synchronous=self.synchronous)
         self.team, self.replay = WorkerExchange(self), Replay(self)
+        self.planning = Planning(self)
         self.rows, self.recalled, self.when_proven = Rows(self), Recalled(self), WhenProven(self)
         self.heap, self.scalars = Heap(self.memory.most_nbytes), Scalars(self)
 
     # -- the life of a run
 
-    def start(self) -> None:
-        """Begins to observe (or, with a plan, to apply it) and starts the planning thread."""
-        self.started_at = time.perf_counter()
+    def start(self, heat: Heat | None = None, started_at: float | None = None) -> None:
+        """Begins to observe (or, with a plan, to apply it) and starts the planning thread.
+
+        With `heat`, only functions that it says are hot are observed; the program may run already, since `started_at`.
+        """
+        self.started_at = time.perf_counter() if started_at is None else started_at
         if self.resting:
             self.program.loads_with_sites = False
             return
@@ -133,10 +136,19 @@ class Pilot:
             if self.placed is not None:
                 attempt(self.placed.start)
             return
+        if heat is not None:
+            self.openings, self.judging = Openings(self, heat), Judging(self)
+            self.program.prepare = self._prepare
         self.program.begin = self._begin
         site_module.native.start(self.recorder, self.program.names)
         site_module.native.idle_by(self.scalars.told)
         self._start_thread()
+
+    def _prepare(self, file: InstrumentedFile) -> set[int]:
+        """Makes the known changes of a file as it is loaded; the sites that it needs."""
+        self._begin(file)
+        changed = {index for index, site in enumerate(file.sites) if site.variant is not None}
+        return changed | self.replay.reserved(file)
 
     def _begin(self, file: InstrumentedFile) -> None:
         """Makes the changes that need no observing, as a file is loaded."""
@@ -145,7 +157,7 @@ class Pilot:
 
     def _start_thread(self) -> None:
         self._paused = False
-        self._thread = threading.Thread(target=self._work, name="codedag-pilot", daemon=True)
+        self._thread = HiddenThread(self._work)
         self._thread.start()
 
     def _end_thread(self) -> None:
@@ -177,6 +189,9 @@ class Pilot:
         site_module.native.stop()
         site_module.native.idle_by(None)
         self.team.stop()
+        if self.openings is not None and self.judging is not None:
+            attempt(self.openings.stop)
+            attempt(self.judging.stop)
         attempt(self.rest.restore)
         self._end_thread()
         self.prove.rest()
@@ -237,6 +252,8 @@ class Pilot:
         self.watches = {function: watch for function, watch in self.watches.items() if watch.ended is not None}
         for function in self.unplanned:
             self._inbox.put(partial(self._try_to_plan, function))
+        if self.judging is not None:
+            attempt(self.judging.renew)
         known: tuple[int, int] = self.recorder.gatherer.rebase()
         return known
 
@@ -255,7 +272,7 @@ class Pilot:
             watch.ended = watch.ended or time.perf_counter()
             self.program.settle(file.path, owner)
         if owners:
-            self.program.install(file.path, owners)
+            self.planning.install(file.path, [*owners])
 
     def settings(self) -> dict[str, Any]:
         """What was asked of this pilot, for that of another process."""
@@ -282,6 +299,18 @@ class Pilot:
             watch.ended = now
             self._settle((info.file, info.owner))
 
+    def is_planned(self, function: Function) -> bool:
+        """Whether observing a function has ended."""
+        watch = self.watches.get(function)
+        return watch is not None and watch.ended is not None
+
+    def settle(self, function: Function) -> None:
+        """Ends observing a function now, and plans what it has shown."""
+        watch = self.watches.setdefault(function, Watch(time.perf_counter()))
+        if watch.ended is None:
+            watch.ended = time.perf_counter()
+            self._settle(function)
+
     def _settle(self, function: Function) -> None:
         """Ends observing a function, and has the rest of it planned."""
         self.unplanned.append(function)
@@ -306,7 +335,7 @@ class Pilot:
 
     def is_beside(self) -> bool:
         """Whether this is the background thread."""
-        return self._thread is threading.current_thread()
+        return self._thread is not None and self._thread.is_current
 
     def observing(self) -> float:
         """Seconds for which the program was held up by observing; what was planned meanwhile does not count."""
@@ -316,6 +345,8 @@ class Pilot:
     # -- planning (in the background thread)
 
     def _work(self) -> None:
+        if self.openings is not None:
+            self.openings.heat.exclude_this_thread()
         pace = TICK
         while True:
             try:
@@ -350,18 +381,28 @@ class Pilot:
         attempt(self.scalars.look)
         self._settle_known_functions()
         self._end_costly_observing()
+        waiting, self.waiting = self.waiting, []
+        for job in waiting:
+            attempt(job)
+        if self.openings is not None:
+            report = attempt(self.openings.look)
+            if self.judging is not None and not isinstance(report, Failed):
+                attempt(self.judging.look, report)
         attempt(self.team.look)
         if not self.observe_only:
             attempt(self.heap.look)
             attempt(self.rest.enter)
 
     def _try_to_plan(self, function: Function) -> None:
+        if self.openings is not None and not self.openings.has_answers(function[0]):
+            self.waiting.append(partial(self._try_to_plan, function))
+            return
         passed = time.perf_counter() - self.started_at
         if self.beside > max(MOST_PLANNING, 2 * MAX_OVERHEAD * passed):  # hundreds of functions in one large file
             planned: Any = Failed(f"planning others has taken {self.beside:.0f} s already")
-            attempt(self.program.install, function[0], [function[1]])
+            attempt(self.planning.install, function[0], [function[1]])
         else:
-            planned = attempt(self._plan_function, *function)
+            planned = attempt(self.planning.plan, *function)
         if isinstance(planned, Failed):
             self.refused.append(Refused("planning", f"{shown_path(function[0])} {function[1]}", planned.reason))
         if function in self.unplanned:
@@ -387,107 +428,5 @@ class Pilot:
     def _settle_known_functions(self) -> None:
         """Functions whose changes were known from the start may show nothing else: they are planned all the same."""
         for applied in [each for each in self.applied if each.known and each.trial.calls >= OBSERVE]:
-            function = (applied.path, applied.owner)
-            watch = self.watches.setdefault(function, Watch(time.perf_counter()))
-            if watch.ended is None and not self.observe_only:
-                watch.ended = time.perf_counter()
-                self._settle(function)
-
-    def take_back(self, applied: Applied, indexes: Iterable[int]) -> None:
-        """Takes a change out of the program's code once its trial has ended badly."""
-        if any(is_recalled(self.program.site(applied.path, index)) for index in indexes):
-            return  # what keeps the results of the call goes on, and leaves the change aside
-        attempt(self.program.retire, applied.path, applied.owner, indexes)
-
-    def _plan_function(self, path: str, owner: str) -> None:
-        file = self.program.files[path]
-        every = [t for t in list(self.recorder.templates) if t.site.info.file == path and t.site.info.owner == owner]
-        seen = [t for t in every if t.site.mode != VARIANT]  # what was known from the start has its variant already
-        taken: set[int] = set()
-        for region in find.regions(file, owner, seen):
-            self.apply_region(file, owner, region)
-            taken |= {*region.sites, *region.between}
-        seen = [t for t in seen if t.site.info.index not in taken]
-        for found in find.chains(file, owner, seen):
-            self.apply_chain(file, owner, found.links, found.between, found.variant)
-            taken |= {link.site.info.index for link in found.links} | set(found.between)
-        prefixes = find.prefixes(file, owner, seen, taken)
-        kept = {link.site.info.index for prefix in prefixes for link in prefix.links}
-        for call in (*find.calls(file, owner, seen, self.allow), *find.made(file, owner, every)):
-            if call.site not in taken and self.go_on():
-                self.when_proven.apply(file, owner, call, now=call.site in kept)
-        if not self.go_on():
-            return
-        for prefix in prefixes:
-            self.apply_prefix(file, owner, prefix)
-            taken |= {link.site.info.index for link in prefix.links}
-        self.recalled.look(file, owner, seen, taken)
-        self.program.install(path, [owner], near=True)
-        self.rest.enter()
-
-    def trial(self, what: str) -> Trial:
-        """A new trial; in a run that must be repeatable no time decides about it."""
-        return Trial(what, ignores_speed=self.synchronous)
-
-    def apply_chain(
-        self, file: InstrumentedFile, owner: str, links: tuple[ChainLink, ...], between: tuple[int, ...],
-        variant: str = find.TABLE,
-    ) -> None:  # fmt: skip
-        """Puts one kernel in the place of a chain, on trial."""
-        names = [link.name for link in links]
-        trial = self.trial(" ".join(names))
-        chain = Chain(
-            links,
-            [file.sites[i] for i in between if file.sites[i].mode != VARIANT],
-            self.shelf.take,
-            trial,
-            self._effects,
-            self.shelf.flow if variant == find.FLOW else None,
-        )
-        sites = [link.site.info.index for link in links]
-        applied = Applied("fuse", file.path, owner, sites, names, trial, variant)
-        self.switch(file, applied, chain.variants())
-
-    def apply_region(self, file: InstrumentedFile, owner: str, found: FoundRegion) -> None:
-        """Puts one kernel in the place of a region, on trial."""
-        trial = Trial(" ".join(found.words))
-        between = [file.sites[i] for i in found.between if file.sites[i].mode != VARIANT]
-        region = Region(found, [file.sites[i] for i in found.sites], between, self.shelf.loops, trial, self._effects)
-        applied = Applied("fuse", file.path, owner, list(found.sites), list(found.words), trial, find.LOOPS)
-        self.switch(file, applied, region.variants())
-
-    def apply_call(self, file: InstrumentedFile, owner: str, call: find.FoundCall) -> None:
-        """Puts a substitute in the place of a call, on trial, if it may be used and is proven on this machine."""
-        substitution = call.substitution
-        verdict = self.prove.permits(substitution, self.allow)
-        if isinstance(verdict, No):
-            where = f"{shown_path(file.path)}:{file.infos[call.site].line}"
-            self.refused.append(Refused(substitution.name, where, verdict.reason, verdict.code))
-            return
-        trial = self.trial(substitution.source)
-        change = Substitute(file.sites[call.site], substitution, trial)
-        names, variant = [substitution.source], substitution.into
-        applied = Applied("substitute", file.path, owner, [call.site], names, trial, variant)
-        applied.equivalence = substitution.equivalence.value
-        self.switch(file, applied, change.variants())
-
-    def apply_prefix(self, file: InstrumentedFile, owner: str, found: find.FoundPrefix) -> None:
-        """Keeps what a function reads and always does to it."""
-        from codedag.migrate.remember import Prefix  # with all that is known about effects: only where it is used
-
-        trial = self.trial(" ".join(found.names))
-        prefix = Prefix(found.links, trial, self.memory, Repeats(self.program).expected)
-        sites = [link.site.info.index for link in found.links]
-        applied = Applied("remember", file.path, owner, sites, list(found.names), trial, "kept in memory")
-        self.switch(file, applied, prefix.variants())
-
-    def switch(self, file: InstrumentedFile, applied: Applied, variants: dict[int, Any]) -> None:
-        """Puts the variants of a change in their places, on trial."""
-        self.begin(applied)
-        applied.trial.on_stop = partial(self.later, partial(self.take_back, applied, list(variants)))
-        self.program.plan(file.path, applied.owner, variants)
-
-    def begin(self, applied: Applied) -> None:
-        """Counts a change as made."""
-        self.applied.append(applied)
-        self.settled.mark(self.applied)
+            if not self.observe_only:
+                self.settle((applied.path, applied.owner))

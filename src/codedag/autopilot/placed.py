@@ -16,7 +16,7 @@ from codedag.instrument.program import InstrumentedFile
 from codedag.ir import Plan, load
 from codedag.migrate.counted import Counted
 from codedag.migrate.migrator import Migrator
-from codedag.migrate.residence import Passage, called_at
+from codedag.migrate.residence import Passage
 from codedag.migrate.trial import Trial
 from codedag.migrate.wishes import ORIGINAL, Wish, Wishes, is_migration_plan, wishes_of
 from codedag.trace.recorder import shown_path
@@ -71,13 +71,13 @@ class Placed:
         full = {wish.function.rpartition(".")[2]: wish for wish in self.migrator.wishes.wanted}
         for passage in passages.every[before:]:
             sites = [stop.site.info.index for stop in passage.stops]
-            called = called_at(file)
+            called = file.called
             wishes = [full[called[site]] for site in sites]
             owner = passage.stops[0].site.info.owner
             names = [wish.function for wish in wishes]
             applied = Applied(PLACE, file.path, owner, sites, names, passage.trial, wishes[0].pu)
             self._chains.append((applied, passage))
-            self.pilot.begin(applied)
+            self.pilot.planning.begin(applied)
 
     def stop(self) -> None:
         """Takes the plan back, and adds to what the run reports."""
@@ -108,7 +108,7 @@ class Placed:
         if trial is not None and home is not None and (trial.pairs or trial.mismatches or others > 0):
             trial.mismatches = max(trial.mismatches, others)
             path, owner, site = home
-            self.pilot.begin(Applied(PLACE, path, owner, [site], [wish.function], trial, wish.pu, equivalence))
+            self.pilot.planning.begin(Applied(PLACE, path, owner, [site], [wish.function], trial, wish.pu, equivalence))
         elif counted.fast + counted.checked > chains.fast + chains.checked:
             done = f"{counted.fast + counted.checked} calls, {counted.checked} compared"
             self.pilot.notes.append(f"{wish.function} on {wish.pu}: {done}, {counted.mismatches} different")
@@ -125,7 +125,7 @@ class Placed:
         contexts = [w.context.split("/") for w in self.migrator.wishes.wanted if w.function == wish.function]
         owners = {parts[-2] for parts in contexts if len(parts) > 1}
         files = list(self.pilot.program.files.values())
-        found = [(f.path, f.infos[i].owner, i) for f in files for i, name in called_at(f).items() if name == last]
+        found = [(f.path, f.infos[i].owner, i) for f in files for i, name in f.called.items() if name == last]
         return sorted(found, key=lambda home: home[1] not in owners)
 
     def _shown(self, wish: Wish) -> str:

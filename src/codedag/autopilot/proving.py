@@ -157,12 +157,12 @@ class WhenProven:
         """Makes a change at once if its proof is known or what else is done to the call needs it, else later."""
         pilot = self.pilot
         if now or not pilot.is_beside() or pilot.prove.is_known(call.substitution):
-            pilot.apply_call(file, owner, call)
+            pilot.planning.apply_call(file, owner, call)
         elif may_run(call.substitution, pilot.allow, lambda _: Yes) or not is_there(call.substitution):
             taken = partial(self._taken, (file.path, owner), self._share(file, owner, call.site))
             pilot.prove.soon(call.substitution, partial(self._apply, file, owner, call), taken)
         else:
-            pilot.apply_call(file, owner, call)  # which says why not
+            pilot.planning.apply_call(file, owner, call)  # which says why not
 
     def _share(self, file: InstrumentedFile, owner: str, site: int) -> float:
         """The share of the time for which a function was observed that one of its calls took.
@@ -183,8 +183,8 @@ class WhenProven:
         """Makes a change in a function that was planned without it; around it results of the call may be kept."""
         pilot = self.pilot
         recall, before = recall_at(file.sites[call.site]), len(pilot.applied)
-        pilot.apply_call(file, owner, call)
+        pilot.planning.apply_call(file, owner, call)
         if len(pilot.applied) > before:
             if recall is not None:
                 pilot.recalled.around(recall, file, owner)
-            pilot.program.install(file.path, [owner])
+            pilot.planning.install(file.path, [owner])

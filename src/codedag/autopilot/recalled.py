@@ -33,10 +33,10 @@ class Recalled:
         """Keeps what a call gives, on trial."""
         from codedag.migrate.recall import Recall  # with all that is known about effects: only where it is used
 
-        trial = self.pilot.trial(name)
+        trial = self.pilot.planning.trial(name)
         recall = Recall(file.sites[site], trial, self.pilot.memory)
         applied = Applied("recall", file.path, owner, [site], [name], trial, "kept in memory")
-        self.pilot.switch(file, applied, recall.variants())
+        self.pilot.planning.switch(file, applied, recall.variants())
         trial.on_stop = partial(self.pilot.later, partial(self._end, applied, recall))
 
     def around(self, recall: Recall, file: InstrumentedFile, owner: str) -> None:
@@ -50,7 +50,7 @@ class Recalled:
         if recall.inner_is_active():
             self.pilot.program.plan(applied.path, applied.owner, {applied.sites[0]: recall.inner})
         else:
-            self.pilot.take_back(applied, applied.sites)
+            self.pilot.planning.take_back(applied, applied.sites)
 
 
 def _is_slow(applied: Applied, path: str, owner: str) -> bool:

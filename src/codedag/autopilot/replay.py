@@ -39,6 +39,7 @@ class Replay:
     def __init__(self, pilot: Pilot) -> None:
         self.pilot = pilot
         self.stale: set[str] = set()
+        self._postponed: list[tuple[InstrumentedFile, Proven]] = []  # prefixes around calls with a substitute to come
 
     # -- a plan that the user names
 
@@ -63,11 +64,14 @@ class Replay:
 
     def from_known(self, file: InstrumentedFile) -> None:
         """Makes the changes that are known for a file as it is loaded; the rest of it is observed as ever."""
-        mine = [move for move in self.pilot.known if move.file == file.path]
+        mine = [move for move in self.pilot.known if move.file == file.path and move.sha256 == file.sha256]
+        substituted = {move.sites[0] for move in mine if move.kind == "substitute"}
+        around_them = [move for move in mine if move.kind == "remember" and not substituted.isdisjoint(move.sites)]
+        self._postponed += [(file, move) for move in around_them]
         others = {site for move in mine if move.kind != "recall" for site in move.sites}
         for move in self.pilot.known:
             around = move.kind == "recall" and move.sites[0] in others
-            if around or (move.kind == "substitute" and move.chain[0] in ROW_BY_ROW):
+            if around or move in around_them or (move.kind == "substitute" and move.chain[0] in ROW_BY_ROW):
                 continue  # found again in any case: the one around what is made here, the other before its first call
             if move.file == file.path and move.sha256 != file.sha256:
                 if file.path not in self.stale:
@@ -75,6 +79,10 @@ class Replay:
                     self._refuse("the plan of an earlier run", shown_path(file.path), _ANOTHER_VERSION)
             elif move.file == file.path:
                 self.known(file, move, "an earlier run", wait=True)
+
+    def reserved(self, file: InstrumentedFile) -> set[int]:
+        """The sites of prefixes that are made once the substitutes inside of them are there."""
+        return {site for of, move in self._postponed if of is file for site in move.sites}
 
     def known(self, file: InstrumentedFile, move: Proven, whose: str, wait: bool = False) -> None:
         """Makes a change that was proven elsewhere; with `wait`, not before the libraries that it needs are there."""
@@ -106,6 +114,9 @@ class Replay:
         self.known(file, move, "an earlier run")
         if file.sites[move.sites[0]].variant is before:  # refused: the call runs as written
             attempt(self.pilot.program.retire, file.path, move.function, move.sites)
+        for postponed in [each for each in self._postponed if each[0] is file and move.sites[0] in each[1].sites]:
+            self._postponed.remove(postponed)
+            self.known(*postponed, "an earlier run")
 
     # -- both
 
@@ -130,23 +141,23 @@ class Replay:
             if substitution.into == move.variant and not substitution.stays:  # accelerators are for Placed
                 if self.pilot.plan is not None and substitution.pu != "cpu":
                     load(library_of(substitution.needs))  # the user's plan names it
-                self.pilot.apply_call(file, move.function, find.FoundCall(move.sites[0], substitution))
+                self.pilot.planning.apply_call(file, move.function, find.FoundCall(move.sites[0], substitution))
                 return
         raise LookupError(f"{move.chain[0]} -> {move.variant} is not in the registry of this installation")
 
     def _chain(self, file: InstrumentedFile, move: Move | Proven) -> None:
         if move.variant == find.LOOPS:
-            self.pilot.apply_region(file, move.function, region_at(file, move.function, move.sites))
+            self.pilot.planning.apply_region(file, move.function, region_at(file, move.function, move.sites))
             return
         operand = {(link.source, link.target): link.operand for link in file.links}
         places = [None, *(operand[pair] for pair in zip(move.sites, move.sites[1:], strict=False))]
         links = tuple(ChainLink(file.sites[s], n, p) for s, n, p in zip(move.sites, move.chain, places, strict=True))
-        self.pilot.apply_chain(file, move.function, links, find.between(list(links)), move.variant or find.TABLE)
+        self.pilot.planning.apply_chain(
+            file, move.function, links, find.between(list(links)), move.variant or find.TABLE
+        )
 
     def _prefix(self, file: InstrumentedFile, move: Move | Proven) -> None:
-        if any(file.sites[site].variant is not None for site in move.sites):
-            raise LookupError("another change is made at one of its calls")
-        self.pilot.apply_prefix(file, move.function, find.prefix_at(file, move.sites, move.chain))
+        self.pilot.planning.apply_prefix(file, move.function, find.prefix_at(file, move.sites, move.chain))
 
     def _kept_call(self, file: InstrumentedFile, move: Move | Proven) -> None:
         self.pilot.recalled.apply(file, move.function, move.sites[0], move.chain[0])

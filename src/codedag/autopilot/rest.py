@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from codedag.instrument.guard import Failed, attempt
+from codedag.instrument.hidden_thread import HiddenThread
 from codedag.instrument.sites import CALL, PASS, SiteInfo, make, native
 from codedag.ir import clock as time
 from codedag.migrate.trial import median
@@ -41,7 +42,7 @@ class Team:
     def __init__(self, library: Any, threads: int) -> None:
         self._library, self._threads = library, threads
         self._end, self._made = threading.Lock(), threading.Event()
-        self._thread = threading.Thread(target=self._work, name="codedag-rest", daemon=True)
+        self._thread = HiddenThread(self._work)
 
     def start(self) -> None:
         """Returns once they are counted."""
@@ -152,7 +153,7 @@ class Rest:
             self._changed = None
 
     def _came(self, args: tuple[Any, ...], result: Any, raised: Any) -> None:
-        if os.getpid() == self._process and threading.current_thread() is threading.main_thread():
+        if os.getpid() == self._process and threading.get_ident() == threading.main_thread().ident:
             attempt(self.batch, args[0])
 
     # -- a batch

@@ -90,9 +90,11 @@ class ByRow:
             code = verdict.code if isinstance(verdict, No) else Code.OTHER
             self.pilot.refused.append(Refused(substitution.name, where, verdict.reason, code))
             return
-        trial = self.pilot.trial(substitution.source)
+        trial = self.pilot.planning.trial(substitution.source)
         names, variant = [substitution.source], substitution.into
-        self.pilot.begin(Applied("substitute", self.file.path, info.owner, [self.index], names, trial, variant))
+        self.pilot.planning.begin(
+            Applied("substitute", self.file.path, info.owner, [self.index], names, trial, variant)
+        )
         self._change = Substitute(self.file.sites[self.index], substitution, trial)
 
 

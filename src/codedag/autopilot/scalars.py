@@ -120,7 +120,7 @@ class Scalars:
             return
         light, self._light, began = self._light, set(), time.perf_counter()
         for path in {path for path, _ in light}:
-            self.pilot.program.install(path, [owner for each, owner in light if each == path], near=True)
+            self.pilot.planning.install(path, [owner for each, owner in light if each == path], near=True)
         ended = time.perf_counter()
         self._install_at = ended + SHARE * (ended - began)
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 
 # by name: a program may leave a mock on the modules
 from os import getpid
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
 from codedag.autopilot.estimate import Spans, before_us
+from codedag.autopilot.finished import Finished
 from codedag.autopilot.knowledge_store import NothingToGain as Vain
 from codedag.autopilot.knowledge_store import RunFacts, Store, is_open, length_of, taken_back
 from codedag.autopilot.live import Live
@@ -36,49 +37,71 @@ from codedag.migrate.disk import Disk
 from codedag.migrate.memory import Memory
 from codedag.trace.rundir import Keeper, loaded_versions
 
+if TYPE_CHECKING:
+    from codedag.autopilot.heat import Heat
+
 # A graph of so many bytes has some 150,000 operations, whose page takes two seconds.
 LARGEST_NBYTES = 50_000_000
+LOOKED_AT_SECONDS_MIN = 8.0  # a program that ended earlier may have ended before its hot functions were planned
 SHORT = 2.0  # seconds of a program of which nobody misses a page without a change: drawing takes 0.08 s
 
 
-class Finished(msgspec.Struct, frozen=True):
-    """A program that has ended, and what became of the attempt to make it faster."""
+@dataclass(slots=True)
+class Loaded:
+    """A pilot in a running program, with what earlier runs left and what has to be undone at the end."""
 
-    ending: Ending
-    outcome: Outcome | None
-    keeper: Keeper
     pilot: Pilot
-    failure: str = ""
-    forked: bool = False
+    keeper: Keeper
+    vain: Vain | None
+    around: ExitStack
+    spans: Spans
 
 
 def run(target: Target, keeper: Keeper, options: Options | None = None) -> Finished:
-    """Runs the program under a pilot; in a forked child that runs to its end, nothing follows."""
-    options = options or Options()
-    keeper.begin()
+    """Runs a program whose files are all observed as they are loaded; in a forked child, nothing follows."""
+    loaded = load(target, keeper, options or Options())
     process = getpid()
-    pilot = _pilot(target, keeper, options)
-    store = None if options.plan is not None or options.observe_only else Store(target, _looser(options))
+    ending = launch.run(target, lambda path, source: loaded.pilot.program.load(path, source, main=True))
+    ended = perf_counter()
+    if getpid() != process:
+        after(loaded.pilot.team.end_worker)
+        after(loaded.around.close)
+        return Finished(ending, keeper, forked=True)
+    return finish(loaded, ending, ended)
+
+
+def load(
+    target: Target, keeper: Keeper, options: Options, program: Program | None = None, heat: Heat | None = None,
+    started_at: float | None = None, store: Store | None = None,
+) -> Loaded:  # fmt: skip
+    """A pilot that has begun; with `heat` only hot functions are observed, and the program may run already.
+
+    A `store` that is given has been read.
+    """
+    if heat is None:
+        keeper.begin()
+        store = None if options.plan is not None or options.observe_only else Store(target, options.looser)
+    pilot = _pilot(program or Program([target.root()]), keeper, options)
     vain = Vain(store) if store is not None else None
     if store is not None and vain is not None and not options.fresh:
         _recall(pilot, store)
-        after(_leave_out, pilot, vain, keeper)
+        if heat is None:
+            after(_leave_out, pilot, vain, keeper)
     pilot.on_tick = Live(pilot.recorder.gathered, keeper.path / "records")
     around = ExitStack()
     if not pilot.resting:
         around.enter_context(importing(pilot.program))
-    pilot.start()
+    pilot.start(heat, started_at)
     if store is not None and not pilot.resting and (first := store.first()):
         pilot.later(partial(_without_result, pilot.prove.ahead, first))
-    spans = _before(options.begun, pilot.started_at)
-    ending = launch.run(target, lambda path, source: pilot.program.load(path, source, main=True))
-    ended = perf_counter()
-    if getpid() != process:
-        after(pilot.team.end_worker)
-        after(around.close)
-        return Finished(ending, None, keeper, pilot, forked=True)
-    done = after(_finished, keeper, pilot, vain, around, ending, (spans, ended))
-    return Finished(ending, None, keeper, pilot, done.reason) if done.__class__ is Failed else done  # type: ignore[return-value]
+    return Loaded(pilot, keeper, vain, around, _before(options.begun, pilot.started_at))
+
+
+def finish(loaded: Loaded, ending: Ending, ended: float) -> Finished:
+    """What is left to do once the program has ended; whatever fails is said, and the rest is done all the same."""
+    keeper = loaded.keeper
+    done = after(_finished, keeper, loaded.pilot, loaded.vain, loaded.around, ending, (loaded.spans, ended))
+    return Finished(ending, keeper, failure=done.reason) if done.__class__ is Failed else done  # type: ignore[return-value]
 
 
 def _without_result(function: Callable[..., object], *args: object) -> None:
@@ -92,11 +115,11 @@ def _before(begun: float | None, started: float) -> Spans:
     return Spans(program=0.0, python=before_us(begun), starting=started - begun)
 
 
-def _pilot(target: Target, keeper: Keeper, options: Options) -> Pilot:
+def _pilot(program: Program, keeper: Keeper, options: Options) -> Pilot:
     pilot = Pilot(
-        Program([target.root()]),
+        program,
         observe_only=options.observe_only,
-        synchronous=os.environ.get("CODEDAG_SYNCHRONOUS", "") not in ("", "0"),
+        synchronous=options.synchronous,
         plan=options.plan,
         allow=options.allow,
         max_overhead=options.max_overhead,
@@ -111,13 +134,9 @@ def _pilot(target: Target, keeper: Keeper, options: Options) -> Pilot:
     return pilot
 
 
-def _looser(options: Options) -> list[str]:
-    return [one.value for one in options.allow if one.value != "exact"]
-
-
 def _recall(pilot: Pilot, store: Store) -> None:
     """Begins with what an earlier run has proven, if that holds here."""
-    known = after(store.load)
+    known = store.known or after(store.load)
     if isinstance(known, Failed):
         pilot.notes.append(f"the plan of an earlier run could not be used: {known.reason}")
     elif known is not None:
@@ -158,8 +177,8 @@ def _ended(
     keeper.has_page = keeper.asked or changed or ended - pilot.started_at >= SHORT  # `codedag view` can draw it too
     keeper.left("the report page could not be written", after(keep_page, keeper))
     if isinstance(outcome, Failed):
-        return Finished(ending, None, keeper, pilot, outcome.reason)
-    return Finished(ending, outcome, keeper, pilot)
+        return Finished(ending, keeper, failure=outcome.reason)
+    return Finished(ending, keeper, outcome)
 
 
 def _drop(folder: Path) -> None:
@@ -241,10 +260,17 @@ def _remember(vain: Vain, pilot: Pilot, outcome: Outcome, seconds: float) -> Non
             unproven=pilot.prove.unproven.values(),
             files={path: file.sha256 for path, file in pilot.program.files.items()},
             length=length_of(seconds, vain.store.target),
-            found_nothing=not outcome.proven and not is_open(pilot),
+            functions=None if outcome.report.heat is None else outcome.report.heat.functions,
+            turn=None if outcome.report.heat is None else outcome.report.heat.turn,
+            found_nothing=not outcome.proven and not is_open(pilot) and _was_looked_at(pilot, seconds),
             keeps_freed=bool(pilot.heap.notes()),
         )
     )
+
+
+def _was_looked_at(pilot: Pilot, seconds: float) -> bool:
+    """Whether the run was long enough to find something; observing everything takes less time than waiting for heat."""
+    return pilot.openings is None or (seconds >= LOOKED_AT_SECONDS_MIN and not pilot.openings.is_waiting)
 
 
 def _keep(keeper: Keeper, outcome: Outcome) -> None:

@@ -103,6 +103,14 @@ class TurnClock:
         switch.count_into(self._counter, 1, self._reached)
         self._leave = switch.uncount
 
+    def follow_site(self, site: Any) -> None:
+        """Takes the calls at one site of a change as turns; the first thread that calls is followed."""
+        self.leave()
+        self._counter, switch = native.Counter(), native.Switch()
+        switch.count_into(self._counter, 1, self._reached)
+        site.turns = switch
+        self._leave = lambda: setattr(site, "turns", None)
+
     def follow_method(self, module: str, owner: str, method: str) -> bool:
         """Takes the ends of a library's method as turns; False if it is not loaded or not written in Python."""
         self.leave()

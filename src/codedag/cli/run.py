@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,9 @@ from codedag.instrument import sites as site_module
 from codedag.instrument.python import uncollected
 
 if TYPE_CHECKING:
+    from codedag.autopilot.finished import Finished
     from codedag.autopilot.options import Options
+    from codedag.instrument.launch import Target
     from codedag.ir import Plan, Report
     from codedag.migrate.wishes import Wishes
     from codedag.trace.rundir import Keeper
@@ -73,24 +76,39 @@ def command(
     if ranks.are_started_by(target):
         say(ctx, f"{target.name} starts its ranks as programs of their own: each of them runs under codedag run")
         return ranks.run(target, asked, output, bool((ctx.obj or {}).get("quiet"))).leave
+    options = _options(asked)
+    if site_module.why_twin:
+        say(ctx, f"note: the plain-Python recorder is in use: {site_module.why_twin}")
+    finished = _run(target, options, output)
+    conclude(ctx, _report, ctx, finished)
+    return finished.ending.leave
+
+
+def _run(target: Target, options: Options, output: str | None) -> Finished:
+    """Runs the program under the sampler, or, where everything has to be observed, with all its files rewritten."""
+    new_keeper = partial(_keeper, target, output)
+    if options.plan is None and not options.observe_only and not options.synchronous:
+        with uncollected():
+            from codedag.autopilot import sampled_run
+        out_of_the_way()
+        return sampled_run.run(target, new_keeper, options, asked=output is not None)
     with uncollected():
         # what is needed after the program is loaded before it: it may leave nothing to load from
         import codedag.view.summary  # noqa: F401
         from codedag.autopilot import session
-        from codedag.trace.rundir import Keeper
-
-        options = _options(asked)
     out_of_the_way()
-    if site_module.why_twin:
-        say(ctx, f"note: the plain-Python recorder is in use: {site_module.why_twin}")
+    return session.run(target, new_keeper(), options)
+
+
+def _keeper(target: Target, output: str | None) -> Keeper:
+    from codedag.trace.rundir import Keeper
+
     keeper = Keeper("run", target, output)
     if Path(target.name).name in LAUNCHERS:
         keeper.notes.append(
             f"{target.name} starts its ranks as programs of their own, which are not observed: {_INSIDE}"
         )
-    finished = session.run(target, keeper, options)
-    conclude(ctx, _report, ctx, finished)
-    return finished.ending.leave
+    return keeper
 
 
 def _options(asked: dict[str, Any]) -> Options:
@@ -107,6 +125,7 @@ def _options(asked: dict[str, Any]) -> Options:
     return replace(
         found, allow=allow, budget_nbytes=chosen.get("budget-ram"), disk_nbytes=chosen.get("budget-disk", 0),
         max_overhead=chosen.get("max-overhead", found.max_overhead), begun=BEGUN,
+        synchronous=os.environ.get("CODEDAG_SYNCHRONOUS", "") not in ("", "0"),
     )  # fmt: skip
 
 
@@ -116,20 +135,17 @@ def _plan(path: str) -> tuple[Plan, Wishes]:
     return read(path)
 
 
-def _report(ctx: click.Context, finished: object) -> None:
-    from codedag.autopilot.session import Finished
-
-    assert isinstance(finished, Finished)
-    if finished.forked:
+def _report(ctx: click.Context, finished: Finished) -> None:
+    if finished.forked or finished.keeper is None:
         return
-    if finished.outcome is None:
+    if finished.report is None:
         say(ctx, f"the report could not be made: {finished.failure}; the program itself was not affected")
         return
     place = f"not written ({finished.keeper.broken})" if finished.keeper.broken else str(finished.keeper.path)
     if (rank := os.environ.get("RANK", "0")) != "0":  # every rank is a program of its own; one of them speaks for all
         say(ctx, f"rank {rank}: run directory: {place}")
         return
-    say(ctx, *_lines(ctx, finished.outcome.report, finished.keeper, place))
+    say(ctx, *_lines(ctx, finished.report, finished.keeper, place))
 
 
 def _lines(ctx: click.Context, report: Report, keeper: Keeper, place: str) -> list[str]:

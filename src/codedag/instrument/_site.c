@@ -37,6 +37,7 @@ typedef struct {
     int follows;            /* not the first site of its change: where an operand is a placeholder, the variant runs all the same */
     PyObject *watch;        /* of a method of a library: told of every call after it has ended, or NULL */
     int always;             /* told also while nothing is recorded */
+    PyObject *turns;        /* a counting switch that is read at each call, where calls are the program's turns, or NULL */
     long long calls, nanoseconds; /* of recorded executions that moved no data (nanoseconds: of those that were timed) */
     int quiet;              /* timed executions in a row in which no data moved: after some, few are timed, or looked at */
     long long tell_at;      /* how many of them somebody is told of */
@@ -829,6 +830,11 @@ static PyObject *site_call(PyObject *self, PyObject *const *args, size_t nf, PyO
     if (s->kind >= INPLACE && s->kind <= SETITEM && is_held(s, args, n, &result)) return result;
     if (n < LEAST[s->kind]) return PyErr_Format(PyExc_TypeError, "this site takes at least %zd arguments", LEAST[s->kind]);
     size_t flag = nf & PY_VECTORCALL_ARGUMENTS_OFFSET;
+    if (s->turns && s->turns != Py_None) {
+        PyObject *on = PyObject_GetAttrString(s->turns, "on");
+        if (!on) return NULL;
+        Py_DECREF(on);
+    }
     if (varies(s, args, n, names)) return vary(s, args, n, names);
     if (s->mode == RECORD) {
         Thread *t = thread();
@@ -1041,7 +1047,7 @@ static PyObject *site_make(PyObject *type, PyObject *const *args, size_t nf, PyO
  * takes it away again. */
 static void site_dealloc(Site *s) {
     Py_XDECREF(s->info); Py_XDECREF(s->function); Py_XDECREF(s->variant); Py_XDECREF(s->watch); Py_XDECREF(s->file);
-    Py_XDECREF(s->flag);
+    Py_XDECREF(s->flag); Py_XDECREF(s->turns);
     Py_TYPE(s)->tp_free((PyObject *)s);
 }
 static PyMemberDef site_members[] = {
@@ -1053,6 +1059,7 @@ static PyMemberDef site_members[] = {
     {"nanoseconds", T_LONGLONG, offsetof(Site, nanoseconds), 0, "their time"},
     {"watch", T_OBJECT, offsetof(Site, watch), 0, "told of calls of a library's method: watch(arguments, result, exception)"},
     {"always", T_INT, offsetof(Site, always), 0, "whether the watch is told also while nothing is recorded"},
+    {"turns", T_OBJECT, offsetof(Site, turns), 0, "a counting switch that counts the calls while no operation is recorded here"},
     {"follows", T_INT, offsetof(Site, follows), 0, "whether a placeholder among the operands overrules a flag that is off"},
     {"regions", T_INT, offsetof(Site, regions), READONLY, "whether user code was called here"},
     {"outermost", T_INT, offsetof(Site, outermost), 0, "recorded only where no other library call is under way"},

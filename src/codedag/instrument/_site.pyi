@@ -22,6 +22,7 @@ class Site:
     follows: int
     watch: Any
     always: int
+    turns: Any
     outermost: int
     returns: int
     def __init__(self, kind: int, info: Any, function: Any = None, returns: bool = False) -> None: ...

@@ -186,7 +186,7 @@ class Site:
 
     __slots__ = (
         "always", "calls", "flag", "follows", "function", "info", "kind", "mode", "nanoseconds", "outermost", "regions",
-        "returns", "variant", "watch",
+        "returns", "turns", "variant", "watch",
     )  # fmt: skip
 
     def __init__(self, kind: int, info: Any, function: Any = None, returns: bool = False) -> None:
@@ -202,11 +202,14 @@ class Site:
         self.watch: Any = None
         self.flag: Flag | None = None
         self.follows = self.always = 0
+        self.turns: Any = None
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         """The result of the operation that stands here."""
         if INPLACE <= self.kind <= SETITEM and (found := held(self, args)):
             return found[0]
+        if self.turns is not None:
+            self.turns.on  # noqa: B018 - reading a counting switch is a turn
         if self.mode == VARIANT and self.variant is not None and _is_on(self, args, keywords):
             return self.variant(*args, **keywords)
         if self.mode == RECORD and _is_seen() and not (self.outermost and _thread.stack and not _thread.stack[-1].user):

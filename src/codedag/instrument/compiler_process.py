@@ -30,6 +30,8 @@ KINDS: dict[str, str] = {
     "lean": "codedag.instrument.compiler_requests:lean",
     "links": "codedag.instrument.compiler_requests:links",
     "opened": "codedag.instrument.compiler_requests:opened",
+    "uses": "codedag.instrument.compiler_requests:uses",
+    "called": "codedag.instrument.compiler_requests:called",
     "digests": "codedag.instrument.compiler_requests:digests",
     "compiled_names": "codedag.instrument.compiler_requests:compiled_names",
 }

@@ -5,9 +5,10 @@ Answers are values that `marshal` knows.  Each source is read there, and must be
 
 from __future__ import annotations
 
+import ast
 import re
 import types
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -62,14 +63,36 @@ def opened(path: str, sha256: str, names: Collection[str], modules: bool, main: 
     return links_in(_source(path, sha256), path, Compiled(set(names), modules), main, "opened")
 
 
+def uses(path: str, sha256: str, names: Collection[str], modules: bool, main: bool) -> tuple[Any, ...]:
+    """The sites that take the value of each site of a file, as (source, targets)."""
+    return links_in(_source(path, sha256), path, Compiled(set(names), modules), main, "uses")
+
+
+def called(path: str, sha256: str, names: Collection[str], modules: bool, main: bool) -> tuple[Any, ...]:
+    """The last name of what each call of a file calls, as (line, column, end line, end column, name)."""
+    return links_in(_source(path, sha256), path, Compiled(set(names), modules), main, "called")
+
+
 def links_in(source: bytes, path: str, compiled: Compiled, main: bool, kind: str) -> tuple[Any, ...]:
-    """The links of one kind in a source."""
+    """The links of one kind in a source, or what its calls call."""
     from codedag.instrument import links as found
     from codedag.instrument.numbering import number
 
     tree = parsed(source, path)
+    if kind == "called":
+        return tuple(_called_in(tree))
     number(tree, path, compiled)
+    if kind == "uses":
+        return tuple(found.uses(tree, main=main).items())
     return tuple(astuple(link) for link in (found.opened if kind == "opened" else found.links)(tree, main=main))
+
+
+def _called_in(tree: ast.Module) -> Iterator[tuple[int, int, int | None, int | None, str]]:
+    other = {a.asname: a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for a in n.names if a.asname}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+            yield node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, other.get(name, name)
 
 
 def digests(path: str, sha256: str) -> dict[CodeKey, bytes | None]:

@@ -153,12 +153,16 @@ class InstrumentedFile:
     @cached_property
     def uses(self) -> dict[int, tuple[int, ...]]:
         """The sites that take the value of each site, where the source proves that nothing else reads it."""
-        from codedag.instrument.links import uses
-        from codedag.instrument.numbering import number
+        return dict(self._rows("uses"))
 
-        tree = parsed(self.source, self.path)
-        number(tree, self.path, self._compiled.copy())
-        return uses(tree, main=self.main)
+    @cached_property
+    def called(self) -> dict[int, str]:
+        """The last name of what each call calls, by number of its site."""
+        from codedag.instrument.sites import CALL
+
+        names = {place: name for *place_, name in self._rows("called") for place in [tuple(place_)]}
+        places = ((i.index, (i.line, i.column, i.end_line, i.end_column)) for i in self.infos if i.kind == CALL)
+        return {index: names[place] for index, place in places if place in names}
 
     @cached_property
     def opened(self) -> list[Link]:
@@ -166,24 +170,29 @@ class InstrumentedFile:
         return self._links("opened")
 
     def _links(self, kind: str) -> list[Link]:
-        from codedag.instrument import compiler_requests  # what is only planned with is loaded by the first plan
         from codedag.instrument.links import Link
+
+        return [Link(*row) for row in self._rows(kind)]
+
+    def _rows(self, kind: str) -> tuple[Any, ...]:
+        """What the compiler process has answered to a request, else what it would have."""
+        from codedag.instrument import compiler_requests  # what is only planned with is loaded by the first plan
 
         ticket = self._answers.get(self._links_request(kind))
         rows = ticket.answer if ticket is not None else None
         if not isinstance(rows, tuple):
             rows = compiler_requests.links_in(self.source, self.path, self._compiled.copy(), self.main, kind)
-        return [Link(*row) for row in rows]
+        return rows
 
     # -- answers of the compiler process
 
-    def ask_ahead(self, compiler: CompilerProcess, keep: Collection[int] = ()) -> bool:
-        """Whether `links`, `opened` and (with `keep`) `only(keep)` need no more work here; asks for them if they do.
+    def ask_ahead(self, compiler: CompilerProcess, keep: Collection[int] | None = None) -> bool:
+        """Whether `links`, `opened`, `uses`, `called` and (with `keep`) `only(keep)` need no more work here, else asks.
 
         An answer that is No counts as there: the work is done here, then, by who asks for the result.
         """
-        wanted = [self._links_request("links"), self._links_request("opened")]
-        wanted += [self._lean_request(keep)] if keep else []
+        wanted = [self._links_request(kind) for kind in ("links", "opened", "uses", "called")]
+        wanted += [self._lean_request(keep)] if keep is not None else []
         for request in wanted:
             if request not in self._answers:
                 self._answers[request] = compiler.ask(*request)

@@ -22,7 +22,7 @@ from codedag.instrument.compiled import Compiled
 from codedag.instrument.guard import Failed, attempt
 from codedag.instrument.instrumented_file import FULL, InstrumentedFile, fits, owner_of
 from codedag.instrument.nearby import Functions, functions_by_file, functions_near
-from codedag.instrument.places import is_installed, is_standard_library
+from codedag.instrument.places import PROTECTED_PACKAGES, is_installed, is_standard_library
 from codedag.instrument.python import sources_of, was_edited
 from codedag.ir.sha256 import sha256
 from codedag.ir.verdict import Code, No
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from codedag.instrument.compiler_process import CompilerProcess, Ticket
     from codedag.instrument.program import Program
 
-#: Packages whose functions never get sites: CodeDAG, what it and the import system run on, and the arrays themselves.
-PROTECTED_PACKAGES = frozenset({"codedag", "torch", "functorch", "torchgen", "numpy", "msgspec", "builtins"})
 Places = dict[CodeKey, list[types.FunctionType]]  # live functions by where they were defined
 Wanted = Iterable[tuple[str, Collection[str]]]  # source files and the functions (by qualified name) to open in them
 

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
-_OURS = str(Path(__file__).resolve().parent.parent) + os.sep
+OURS = str(Path(__file__).resolve().parent.parent) + os.sep
+#: Packages whose functions never get sites: CodeDAG, what it and the import system run on, and the arrays themselves.
+PROTECTED_PACKAGES = frozenset({"codedag", "torch", "functorch", "torchgen", "numpy", "msgspec", "builtins"})
 
 
 class Places:
@@ -28,7 +30,7 @@ class Places:
 
     def hold(self, path: str, name: str = "") -> bool:
         """Whether a source file is the program's own, or of a named package."""
-        return (self.drills(name) and not path.startswith(_OURS)) or self._is_own(path)
+        return (self.drills(name) and not path.startswith(OURS)) or self._is_own(path)
 
     def may_hold(self, name: str, folders: Sequence[str] | None) -> bool:
         """Whether a module that is looked for in these folders can be one of them; None is all of `sys.path`."""
@@ -52,10 +54,7 @@ class Places:
 
 def is_installed(folder: str) -> bool:
     """Whether a file or folder belongs to Python, to an installed package or to us."""
-    places = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    if folder.startswith(_OURS) or any(folder.startswith(place + os.sep) for place in places):
-        return True
-    if sys.prefix != sys.base_prefix and folder.startswith(str(Path(sys.prefix).resolve()) + os.sep):
+    if folder.startswith(_installed_folders()):
         return True
     return f"{os.sep}site-packages{os.sep}" in folder or f"{os.sep}dist-packages{os.sep}" in folder
 
@@ -65,6 +64,15 @@ def is_standard_library(path: str) -> bool:
     if f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path:
         return False
     return path.startswith(_standard_folders())
+
+
+@cache
+def _installed_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    found = {paths[name] + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    if sys.prefix != sys.base_prefix:
+        found.add(str(Path(sys.prefix).resolve()) + os.sep)
+    return (OURS, *found)
 
 
 @cache

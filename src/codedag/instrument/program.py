@@ -331,6 +331,10 @@ class Program:
                     live = {path: functions_near(path)} if near else None
                     return self._follow(file, _swap(path, codes, live, file.own))
 
+    def lean_sites(self, path: str, owners: Collection[str]) -> set[int]:
+        """The sites that stay in the lean code of these functions."""
+        return self._chosen(path, owners)[1]
+
     def reach(self) -> int:
         """Gives functions that only values hold the code that others of their file got; how many were found."""
         with self._lock:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
+from codedag.instrument.hidden_thread import HiddenThread
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
 
@@ -25,7 +26,7 @@ class Shelf:
         self.ready: list[Any] = []
         self._wanted: dict[tuple[Any, ...], object] = {}
         self._refused: dict[tuple[Any, ...], No] = {}
-        self._threads: list[threading.Thread] = []
+        self._threads: list[HiddenThread] = []
         self.flows: dict[Any, Any] = {}
 
     def take(self, view: Any, rows: tuple[int, ...], table: Any, out: Any) -> Any:
@@ -45,7 +46,7 @@ class Shelf:
         # No lock, which a fork could copy while it is held; a forked worker builds what its parent was building.
         if self._wanted.setdefault((os.getpid(), *key), mark) is mark:
             job = (key, _hollow(view), rows, _hollow(out))
-            thread = threading.Thread(target=self._build, args=job, name="codedag-kernel", daemon=True)
+            thread = HiddenThread(partial(self._build, *job))
             thread.start()
             self._threads.append(thread)
         if self._synchronous:
@@ -80,7 +81,7 @@ class Shelf:
             return Refused("too many different kernels")
         mark = object()
         if self._wanted.setdefault((os.getpid(), spec), mark) is mark:
-            thread = threading.Thread(target=self._build_flow, args=(spec, build), name="codedag-kernel", daemon=True)
+            thread = HiddenThread(partial(self._build_flow, spec, build))
             thread.start()
             self._threads.append(thread)
         if self._synchronous:

@@ -73,11 +73,12 @@ class Recall:
 
     def _variant(self, function: Any, /, *args: Any, **keywords: Any) -> Any:
         space = _getframe(1).f_globals
-        asked = self.trial.active and not self.memory.paused
+        asked, began = self.trial.active and not self.memory.paused, time.thread_time()
         key = attempt(self._key, function, args, keywords) if asked else None
+        self.trial.cost += time.thread_time() - began
+        started = time.perf_counter()
         if type(key) is not tuple:
             return self._run(space, function, args, keywords)
-        started = time.perf_counter()
         found = attempt(self._recalled, key, args, keywords) if key in self._kept else _ABSENT
         if found is not _ABSENT and not isinstance(found, Failed):
             seconds = time.perf_counter() - started
@@ -87,7 +88,9 @@ class Recall:
         if heard.warned:
             self.trial.decline("it warns, and would not if its result were kept")
         else:
+            began = time.thread_time()
             attempt(self._note, key, args, keywords, value)
+            self.trial.cost += time.thread_time() - began
         return value
 
     def _run(self, space: dict[str, Any], function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

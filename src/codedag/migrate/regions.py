@@ -12,7 +12,6 @@ import msgspec
 
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import BINARY, CALL, GETITEM, INPLACE, UNARY
-from codedag.migrate.residence import called_at
 
 REDUCTIONS = frozenset({"sum", "mean", "var", "std", "min", "max", "amin", "amax"})
 FUNCTIONS = frozenset({"exp", "log", "log10"})
@@ -71,7 +70,7 @@ def region_at(file: InstrumentedFile, owner: str, sites: Iterable[int]) -> Found
 
 def _words(file: InstrumentedFile, owner: str) -> dict[int, str]:
     """The operations of one function that a loop program can hold, by site."""
-    called, found = called_at(file), {}
+    called, found = file.called, {}
     for info in file.infos:
         if info.owner != owner:
             continue

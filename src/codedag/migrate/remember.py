@@ -153,13 +153,14 @@ class Prefix:
         caller, inner = Caller(self.links[0].site.info), self._inner[0]
 
         def first(function: Any, /, *args: Any, **keywords: Any) -> Any:
-            asked = self.trial.active and self.memory.is_open()
+            asked, began = self.trial.active and self.memory.is_open(), time.thread_time()
             key = attempt(self._key, function, args, keywords) if asked else None
             kept = self._usable(key) if type(key) is tuple else None
             if kept is not None:
                 recall = Recall(self, kept, key)
                 return self._skip(recall, caller, function, args, keywords, _getframe(1).f_globals)
             call = caller.in_module(_getframe(1).f_globals)
+            self.trial.cost += time.thread_time() - began
             if type(key) is not tuple:
                 return inner(function, *args, **keywords) if inner is not None else call(function, args, keywords)
             with Heard() as heard:
@@ -288,7 +289,9 @@ class Prefix:
             self._keeps = key in self._seen or self._repeats()
             self._seen.add(key)
         if self._keeps and self._learned > LEARN:
+            began = time.thread_time()
             self._keep(key, value)
+            self.trial.cost += time.thread_time() - began
 
     def _keep(self, key: Any, value: Any) -> None:
         if self.memory.in_worker and self._is_sure:
@@ -298,10 +301,10 @@ class Prefix:
             return
         kept, nbytes = copied(value), size_of(value)
         if kept is None:
-            self.trial.stop(f"a {type(value).__name__} cannot be kept")
+            self._cannot_keep(f"a {type(value).__name__} cannot be kept")
             return
         if not self._is_sure and not same(value, kept):
-            self.trial.stop("a copy of it could be told from the original")
+            self._cannot_keep("a copy of it could be told from the original")
             return
         self._is_sure = True
         if self.memory.in_worker:
@@ -315,6 +318,10 @@ class Prefix:
             self._nbytes += nbytes
         elif self.memory.disk is not None and (stored := self.memory.disk.keep(value)) is not None:
             self._kept[key] = stored
+
+    def _cannot_keep(self, why: str) -> None:
+        """Keeps the value of the step before instead, such as the picture of which this step gives a view."""
+        self._ends_before(self.length - 1) if self.length > 1 else self.trial.stop(why)
 
     def _heed(self, now: tuple[Any, ...]) -> None:
         """Forgets what was kept under other filters and settings, or with other methods."""

@@ -9,7 +9,6 @@ brought back and the call runs as written.
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +21,7 @@ from codedag.backends.proof import near
 from codedag.backends.registry import EXACT, Equivalence
 from codedag.instrument.links import Operand
 from codedag.instrument.program import InstrumentedFile
-from codedag.instrument.rewrite import parsed
-from codedag.instrument.sites import BINARY, CALL, GETITEM, UNARY
+from codedag.instrument.sites import BINARY, GETITEM, UNARY
 from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import No, Yes
 from codedag.migrate import numeric, stands
@@ -56,7 +54,7 @@ class Stop:
 
 def chains(file: InstrumentedFile, names: Collection[str]) -> list[list[Stop]]:
     """The chains of calls of functions with these names, each value of which goes to the next call and nowhere else."""
-    called = called_at(file)
+    called = file.called
     wanted = {index for index, name in called.items() if name in names}
     taken: dict[int, Any] = {}  # by target: a call takes one value from the call before
     for link in file.links if len(wanted) > 1 else ():
@@ -72,19 +70,6 @@ def chains(file: InstrumentedFile, names: Collection[str]) -> list[list[Stop]]:
             here = link.target
         found.append(chain)
     return found
-
-
-def called_at(file: InstrumentedFile) -> dict[int, str]:
-    """The last name of what each call of a file calls, by number of its site."""
-    tree = parsed(file.source, file.path)
-    other = {a.asname: a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for a in n.names if a.asname}
-    names: dict[tuple[int, int, int | None, int | None], str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
-            names[node.lineno, node.col_offset, node.end_lineno, node.end_col_offset] = other.get(name, name)
-    places = ((i.index, (i.line, i.column, i.end_line, i.end_column)) for i in file.infos if i.kind == CALL)
-    return {index: names[place] for index, place in places if place in names}
 
 
 def _is_quiet(file: InstrumentedFile, called: dict[int, str], source: int, target: int) -> bool:

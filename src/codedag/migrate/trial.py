@@ -72,6 +72,7 @@ class Trial:
     declined: Counter[str] = field(default_factory=Counter)
     pairs: list[tuple[float, float]] = field(default_factory=list)  # seconds of original and of variant, same call
     anew: int = 0  # calls that made something that is kept for later ones
+    cost: float = 0.0  # seconds of the change itself where it did not help: keys, copies, misses
     spent: float = 0.0  # seconds of checking: calls that ran as the variant beside the original
     on_stop: Callable[[], None] | None = None  # told once, when the change is taken back
     _due: int = 0
@@ -192,7 +193,7 @@ class Trial:
         """Counts from 0 again, in a forked process: its own first calls are all checked."""
         self.in_part = self.anew = 0
         self.calls = self.checked = self.mismatches = self.failures = self.unverified = self._due = self._futile = 0
-        self.declined, self.pairs, self.spent = Counter(), [], 0.0
+        self.declined, self.pairs, self.spent, self.cost = Counter(), [], 0.0, 0.0
 
     def gain(self) -> float:
         """Median of original time over variant time; the first call, which pays for warming up, does not count."""

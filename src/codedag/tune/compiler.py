@@ -12,8 +12,10 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from codedag.instrument.hidden_thread import HiddenThread
 from codedag.ir.verdict import No
 
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fPIC", "-shared")
@@ -78,11 +80,12 @@ def run_quietly(
 
     The time is measured by a thread: subprocess would ask the clocks that a program may have put into `time`.
     """
-    late = threading.Event()
+    late, ended = threading.Event(), threading.Event()
 
-    def stop(child: subprocess.Popen[str]) -> None:
-        late.set()
-        child.kill()
+    def watch(child: subprocess.Popen[str]) -> None:
+        if not ended.wait(seconds):
+            late.set()
+            child.kill()
 
     try:
         with subprocess.Popen(
@@ -95,13 +98,11 @@ def run_quietly(
             start_new_session=True,
             env={**os.environ, "LC_ALL": "C", **(extra or {})},
         ) as child:
-            timer = threading.Timer(seconds, stop, (child,))
-            timer.daemon = True
-            timer.start()
+            HiddenThread(partial(watch, child)).start()
             try:
                 said, complained = child.communicate()
             finally:
-                timer.cancel()
+                ended.set()
     except (OSError, ValueError) as error:
         return No(f"{command[0]} cannot be started: {error}")
     if late.is_set():

@@ -53,6 +53,9 @@ class Told(SimpleNamespace):
     def soon(self, job: Any) -> None:
         self.jobs.append(job)
 
+    def install(self, path: str, owners: list[str], near: bool = False) -> None:
+        self.program.install(path, owners, near=near)
+
 
 @pytest.fixture(params=["c", "twin"])
 def loaded(
@@ -69,9 +72,8 @@ def loaded(
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "numbers_", module)
     exec(program.load(str(path), path.read_bytes()), module.__dict__)
-    pilot = Told(program=program, recorder=Recorder(program.names), jobs=[])
-    pilot.widen = SimpleNamespace(covers=lambda path, owner: owner in pilot.covered)
-    pilot.covered = set()
+    pilot = Told(planning=None, program=program, recorder=Recorder(program.names), jobs=[])
+    pilot.planning = pilot
     scalars = Scalars(pilot)  # type: ignore[arg-type]
     sites.native.start(pilot.recorder, program.names)
     sites.native.idle_by(scalars.told)

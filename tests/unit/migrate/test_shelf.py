@@ -65,7 +65,7 @@ def test_what_cannot_be_built_is_refused_with_its_reason(builds, answer):
 
 
 def test_building_keeps_no_array_of_the_program(builds, monkeypatch):
-    monkeypatch.setattr(kernels_module.threading.Thread, "start", lambda thread: None)
+    monkeypatch.setattr(kernels_module.HiddenThread, "start", lambda thread: None)
     view, rows, table, out = job()
     gone = weakref.ref(view), weakref.ref(out)
     Shelf().take(view, rows, table, out)
@@ -76,7 +76,7 @@ def test_building_keeps_no_array_of_the_program(builds, monkeypatch):
 
 def test_a_forked_process_builds_for_itself(builds, monkeypatch):
     shelf = Shelf()
-    monkeypatch.setattr(kernels_module.threading.Thread, "start", lambda thread: None)  # the fork took no thread along
+    monkeypatch.setattr(kernels_module.HiddenThread, "start", lambda thread: None)  # the fork took no thread along
     shelf.take(*job())
     shelf.take(*job())
     assert len(shelf._threads) == 1

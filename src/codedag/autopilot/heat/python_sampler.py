@@ -13,6 +13,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, NamedTuple
 
 from codedag.autopilot.heat.bytecode_loops import loop_around, loops_of
+from codedag.instrument.hidden_thread import HiddenThread
 
 if TYPE_CHECKING:
     from codedag.instrument._sampler import Function, Loop, Totals
@@ -82,7 +83,7 @@ class PythonSampler:
 
     def __init__(self) -> None:
         self._lock, self._wake = threading.Lock(), threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: HiddenThread | None = None
         self._hz, self._own_before = HZ_MAX, 0.0
         self._excluded: set[int] = set()
         self.forget()
@@ -107,7 +108,7 @@ class PythonSampler:
         self._wake.clear()
         self._threads.clear()
         self._last = time.monotonic()
-        self._thread = threading.Thread(target=self._run, name="codedag-heat", daemon=True)
+        self._thread = HiddenThread(self._run)
         self._thread.start()
 
     def start_soon(self, hz: float, /) -> bool:
@@ -118,7 +119,7 @@ class PythonSampler:
         """Ends the thread; what it saw stays."""
         thread, self._thread = self._thread, None
         self._wake.set()
-        if thread is not None and thread is not threading.current_thread():
+        if thread is not None and not thread.is_current:
             thread.join(JOIN_SECONDS_MAX)
 
     def is_running(self) -> bool:
@@ -147,12 +148,13 @@ class PythonSampler:
         now = time.monotonic()
         threads = {thread.ident: thread.native_id or 0 for thread in threading.enumerate()}
         # No frame is held for longer than it takes to copy: it would keep the locals of its function alive.
-        paths = {ident: self._path(frame) for ident, frame in sys._current_frames().items()}
+        # A thread that is not listed (ours, or started by C) has no number by which its clock could be read.
+        paths = {ident: self._path(frame) for ident, frame in sys._current_frames().items() if threads.get(ident)}
         self._wall += now - self._last
         self._looks += 1
         self._decay(now)
         for ident, path in paths.items():
-            native_id = threads.get(ident, 0)
+            native_id = threads[ident]
             if native_id not in self._excluded:
                 self._look_at(ident, native_id, path, now)
         self._threads = {ident: seen for ident, seen in self._threads.items() if ident in paths}

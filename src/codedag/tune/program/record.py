@@ -496,6 +496,5 @@ REDUCES: dict[Any, Callable[..., Any]] = {np.add: Recorded.sum, np.maximum: Reco
 
 
 def _moved(ndim: int, source: int, target: int) -> list[int]:
-    order = [k for k in range(ndim) if k != source]
-    order.insert(target, source)
-    return order
+    rest = [k for k in range(ndim) if k != source]
+    return [*rest[:target], source, *rest[target:]]

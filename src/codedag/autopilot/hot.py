@@ -1,0 +1,39 @@
+"""Selection of hot functions: which of those that the sampler saw a change could reach, and their share of the time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codedag.instrument.places import PROTECTED_PACKAGES, is_installed, is_standard_library
+
+if TYPE_CHECKING:
+    from codedag.autopilot.heat import HeatReport, HotFunction
+
+#: Share of the CPU time of late that a function of the user's must take, with all that it calls.
+USER_SHARE_MIN = 0.03
+#: And one of an installed package by itself, native calls included: what it calls in Python is opened for itself.
+PACKAGE_SELF_SHARE_MIN = 0.03
+
+
+def is_hot(function: HotFunction, report: HeatReport) -> bool:
+    """Whether a function takes enough of the time of late that a change in it could pay."""
+    if is_protected(function.file):
+        return False
+    recent = max(report.recent_cpu_seconds, 1e-9)
+    if is_installed(function.file):
+        return function.recent_self_seconds >= PACKAGE_SELF_SHARE_MIN * recent
+    return function.recent_seconds >= USER_SHARE_MIN * recent
+
+
+def is_protected(path: str) -> bool:
+    """Whether no function of this file is ever opened."""
+    if path.startswith("<") or is_standard_library(path):
+        return True
+    package = path.partition("/site-packages/")[2].partition("/")[0]
+    return package in PROTECTED_PACKAGES
+
+
+def changeable_share(report: HeatReport) -> float:
+    """The share of the CPU time of late that was spent in code in which, or in whose native calls, changes are made."""
+    recent = sum(each.recent_self_seconds for each in report.functions if not is_protected(each.file))
+    return recent / max(report.recent_cpu_seconds, 1e-9)

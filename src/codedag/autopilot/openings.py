@@ -1,0 +1,135 @@
+"""Opening of hot functions: which functions the sampler's heat makes worth observing, the user's and installed ones.
+
+An opened function records its operations until it has shown them often enough; then it is planned like any other.
+Parsing and rewriting happen in the compiler process.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codedag.autopilot.applied import Watch
+from codedag.autopilot.hot import is_hot
+from codedag.instrument.compiler_process import CompilerProcess
+from codedag.instrument.instrumented_file import owner_of
+from codedag.ir import clock as time
+from codedag.ir.verdict import Code, No
+
+if TYPE_CHECKING:
+    from codedag.autopilot.applied import Function
+    from codedag.autopilot.heat import Heat, HeatReport
+    from codedag.autopilot.pilot import Pilot
+
+OBSERVED_AT_ONCE_MAX = 12  # functions that record at the same time
+OPENED_MAX = 100  # functions of one run
+#: Seconds after which a function that moves little data is planned with what it has shown.
+OBSERVE_SECONDS_MAX = 2.0
+
+
+class Openings:
+    """The functions of one program that are open or will be, by the heat of its process."""
+
+    def __init__(self, pilot: Pilot, heat: Heat) -> None:
+        self._pilot, self.heat = pilot, heat
+        self._wanted: dict[Function, None] = {}
+        self._filled: set[tuple[str, int]] = set()
+        self.opened: dict[Function, float] = {}  # when
+        self.refused: dict[Function, No] = {}
+
+    @cached_property
+    def compiler(self) -> CompilerProcess:
+        """The process that parses and rewrites."""
+        return CompilerProcess()
+
+    def look(self) -> HeatReport:
+        """Opens what has become hot, and ends observing what has been observed for long; the heat."""
+        self._end_long_observing()
+        report = self.heat.look()
+        if len(self.opened) >= OPENED_MAX:
+            return report
+        self._want(report)
+        self._fill_running_loops(report)
+        if self._wanted:
+            self.compiler.poll()
+            self._open()
+        return report
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether hot functions wait to be opened or are being observed."""
+        return bool(self._wanted or self._observed())
+
+    def has_answers(self, path: str, keep: Collection[int] | None = None) -> bool:
+        """Whether planning a file (with `keep`: its lean code) needs no parsing in this process; asks for it if so."""
+        self.compiler.poll()
+        return self._pilot.program.files[path].ask_ahead(self.compiler, keep)
+
+    def stop(self) -> None:
+        """Ends the compiler process."""
+        if "compiler" in self.__dict__:
+            self.compiler.close()
+
+    # -- which functions
+
+    def _want(self, report: HeatReport) -> None:
+        room = OBSERVED_AT_ONCE_MAX - len(self._wanted) - len(self._observed())
+        for function in report.functions:
+            if room <= 0:
+                return
+            key = (function.file, owner_of(function.qualname))
+            if key not in self._wanted and self._is_new(key) and is_hot(function, report):
+                self._wanted[key] = None
+                room -= 1
+
+    def _is_new(self, key: Function) -> bool:
+        return key not in self.opened and key not in self.refused and not self._pilot.is_planned(key)
+
+    def _observed(self) -> list[Function]:
+        watches = self._pilot.watches
+        return [key for key in self.opened if key in watches and watches[key].ended is None]
+
+    # -- opening
+
+    def _open(self) -> None:
+        by_file: defaultdict[str, set[str]] = defaultdict(set)
+        for path, owner in self._wanted:
+            by_file[path].add(owner)
+        for key, result in self._pilot.program.open(by_file.items(), self.compiler).items():
+            if isinstance(result, No) and result.code is Code.NOT_READY:
+                continue
+            self._wanted.pop(key, None)
+            if isinstance(result, No):
+                self.refused[key] = result
+            else:
+                self._begin(key)
+
+    def _begin(self, key: Function) -> None:
+        self.opened[key] = time.perf_counter()
+        self.has_answers(key[0])
+        self._pilot.watches.setdefault(key, Watch(time.perf_counter()))
+
+    def _fill_running_loops(self, report: HeatReport) -> None:
+        """Switches loops of the main file that are running now to the body with sites: their frames keep their code."""
+        for loop in report.loops:
+            for path, number in self._loops_at(loop.file, loop.loop_first_line, loop.loop_last_line):
+                self._filled.add((path, number))
+                if not isinstance(self._pilot.program.fill(path, number), No):
+                    self._begin((path, owner_of(loop.qualname) if loop.qualname != "<module>" else ""))
+
+    def _loops_at(self, path: str, first: int, last: int) -> Iterator[tuple[str, int]]:
+        """The loops of a file with doubled loops in these lines: the one that runs and those inside of it."""
+        file = self._pilot.program.files.get(path)
+        for number, (begin, end, is_doubled) in enumerate(file.entry.loop_lines if file is not None else ()):
+            if is_doubled and first <= begin + 1 and end <= last + 1 and (path, number) not in self._filled:
+                yield path, number
+
+    # -- the end of observing
+
+    def _end_long_observing(self) -> None:
+        now = time.perf_counter()
+        for key in self._observed():
+            if now - self.opened[key] > OBSERVE_SECONDS_MAX:
+                self._pilot.settle(key)

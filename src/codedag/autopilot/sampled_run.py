@@ -1,0 +1,182 @@
+"""`codedag run` as it begins: the program runs as it is under a sampler; the pilot is loaded once something is hot.
+
+A program that is over before that pays for the sampler alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from os import getpid  # by name: a program may leave a mock on the module
+from typing import TYPE_CHECKING
+
+from codedag.autopilot.finished import Finished
+from codedag.autopilot.heat import Heat, HeatReport
+from codedag.autopilot.hot import changeable_share
+from codedag.instrument import launch
+from codedag.instrument.children import Follower, follow, unfollow
+from codedag.instrument.guard import Failed, after, attempt
+from codedag.instrument.hidden_thread import HiddenThread
+from codedag.instrument.program import Program
+from codedag.ir.clock import perf_counter
+
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Callable
+
+    from codedag.autopilot.knowledge_store import Store
+    from codedag.autopilot.options import Options
+    from codedag.autopilot.session import Loaded
+    from codedag.instrument.launch import Ending, Target
+    from codedag.trace.rundir import Keeper
+
+LOOK_SECONDS = 0.5  # between two looks at the heat
+LOAD_SECONDS = 0.15  # CPU time of loading the pilot (bench/startup.py)
+#: Of a hot part that could be changed: how likely a faster variant is found, times the share that it saves then.
+EXPECTED_SAVING = 0.3
+SAVING_PER_PRICE_MIN = 3.0  # the expected saving over the price, from which on it is paid
+JOIN_SECONDS_MAX = 5.0  # of waiting for our thread before a fork and at the end
+QUIET_HZ = 10.0  # looks a second at a program in which an earlier run has found nothing to gain
+SILENT_SECONDS = 1.0  # a program that ended earlier gets no run directory and no word, unless one was asked for
+
+
+def run(target: Target, new_keeper: Callable[[], Keeper], options: Options, *, asked: bool = False) -> Finished:
+    """Runs a program under the sampler; `asked`: the user named a run directory."""
+    return SampledRun(target, new_keeper, options, asked).run()
+
+
+class SampledRun(Follower):
+    """One program under the sampler, with the pilot once there is work for it; goes on in forked processes."""
+
+    def __init__(self, target: Target, new_keeper: Callable[[], Keeper], options: Options, asked: bool) -> None:
+        self.target, self.options, self._new_keeper, self._asked = target, options, new_keeper, asked
+        self.program, self.heat = Program([target.root()]), Heat()
+        self.loaded: Loaded | None = None
+        self._keeper: Keeper | None = None
+        self._first_process = getpid()
+        self._started_at = 0.0
+        self._thread: HiddenThread | None = None
+        self._wake = threading.Event()
+        self._store: Store | None = None
+        self._expected_seconds = 0.0  # of the run, by earlier ones
+        self._is_left_alone = False  # an earlier run has found nothing to gain
+
+    # -- the life of a run
+
+    def run(self) -> Finished:
+        """Runs the program to its end; in a forked child that comes to its end here, nothing follows."""
+        if self._asked:
+            self._keep()
+        after(self._begin_with_what_is_known)
+        self._started_at = perf_counter()
+        follow(self)
+        self.heat.start()
+        self._start_thread()
+        ending = launch.run(self.target, self._main)
+        ended = perf_counter()
+        if getpid() != self._first_process:
+            after(self._end_in_fork)
+            return Finished(ending, None, forked=True)
+        done = after(self._end, ending, ended)
+        return Finished(ending, self._keeper, failure=done.reason) if isinstance(done, Failed) else done
+
+    def _main(self, path: str, source: bytes) -> types.CodeType:
+        return self.program.load(path, source, main=True, doubled_only=self.loaded is None)
+
+    def _keep(self) -> Keeper:
+        if self._keeper is None:
+            self._keeper = self._new_keeper()
+            self._keeper.begin()
+        return self._keeper
+
+    def _end(self, ending: Ending, ended: float) -> Finished:
+        self._end_thread()
+        self.heat.stop()
+        unfollow(self)
+        if self.loaded is not None:
+            from codedag.autopilot.session import finish
+
+            return finish(self.loaded, ending, ended)
+        self.program.restore()
+        if ended - self._started_at < SILENT_SECONDS and not self._asked:
+            return Finished(ending, None)
+        from codedag.autopilot.unchanged import conclude
+
+        return conclude(
+            self._keep(), self._store, self.heat.look(), ending, ended - self._started_at, self._is_left_alone
+        )
+
+    # -- the pilot
+
+    def _begin_with_what_is_known(self) -> None:
+        """Loads the pilot before the program where an earlier run has left changes or proofs to begin with."""
+        from codedag.autopilot.knowledge_store import NothingToGain, Store
+
+        self._store = Store(self.target, self.options.looser)
+        known = None if self.options.fresh else self._store.load()
+        if known is None:
+            return
+        self._expected_seconds = known.expected_seconds(self.target.args) or 0.0
+        if known.in_use() or self._store.first():
+            self._load()
+        elif not self._asked and NothingToGain(self._store).load(sampled=True) is not None:
+            self._is_left_alone = True
+            self.heat.set_rate(QUIET_HZ)
+
+    def _load(self) -> None:
+        from codedag.autopilot import session
+
+        self.loaded = session.load(
+            self.target, self._keep(), self.options, self.program, self.heat, self._started_at or None, self._store
+        )
+
+    def _watch(self) -> None:
+        self.heat.exclude_this_thread()
+        while not self._wake.wait(LOOK_SECONDS):
+            if self._is_worth_loading(self.heat.look()):
+                attempt(self._load)
+                return
+
+    def _is_worth_loading(self, report: HeatReport) -> bool:
+        """Whether what can be expected to be saved in the rest of the run pays for it.
+
+        The rest is as long as what has passed, or as the earlier runs say.
+        """
+        passed = perf_counter() - self._started_at
+        rest = max(self._expected_seconds - passed, passed)
+        return EXPECTED_SAVING * changeable_share(report) * rest >= SAVING_PER_PRICE_MIN * LOAD_SECONDS
+
+    def _start_thread(self) -> None:
+        if self.loaded is None and not self._is_left_alone:
+            self._wake.clear()
+            self._thread = HiddenThread(self._watch)
+            self._thread.start()
+
+    def _end_thread(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None and not thread.is_current:
+            self._wake.set()
+            thread.join(JOIN_SECONDS_MAX)
+
+    # -- forked processes
+
+    def before_fork(self) -> None:
+        """Ends our threads: none is there when a process is copied."""
+        self._end_thread()
+        self.heat.pause()
+
+    def after_fork(self) -> None:
+        """Goes on in the process that forked."""
+        self.heat.resume(after_fork=True)
+        self._start_thread()
+
+    def in_fork(self) -> None:
+        """Goes on in the new process."""
+        self._started_at, self._wake = perf_counter(), threading.Event()
+        self.heat.in_fork()
+        self._start_thread()
+
+    def _end_in_fork(self) -> None:
+        self._end_thread()
+        self.heat.stop()
+        if self.loaded is not None:
+            self.loaded.pilot.team.end_worker()
