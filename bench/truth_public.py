@@ -178,15 +178,16 @@ def _yolov5(checkouts: Path, data: Path, python: str) -> list[Program]:
     cut += ["--project", ".", "--noplots", "--noautoanchor"]
     cleared = _without(boxes, "*.cache")
     settings = {"YOLOV5_CONFIG_DIR": str(boxes)}  # where its font is looked for
-    return [
-        Program(
-            "public_yolov5",
-            [str(folder / "train.py"), *cut],
-            prepare=cleared,
-            environment=settings,
-            timing=(PROGRESS, *CLOCKS),
-        )
-    ]
+    row = Program("public_yolov5", [str(folder / "train.py"), *cut], (PROGRESS, *CLOCKS), prepare=cleared)
+    row.environment, row.path = settings, [str(_without_albumentations(data / "yolov5"))]
+    return [row]
+
+
+def _without_albumentations(folder: Path) -> Path:
+    """A folder that hides albumentations: yolov5 uses it where it is there, with a seed that differs in each run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "albumentations.py").write_text('raise ImportError("it draws from a seed of its own")\n')
+    return folder
 
 
 def _without(folder: Path, pattern: str) -> Callable[[Path], Path]:
