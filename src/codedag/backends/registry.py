@@ -292,7 +292,9 @@ class _Table:
         self._by_source: dict[str, tuple[Substitution, ...]] = {}
         self._loaded = False
         self._modules: contents.Modules | None = None  # where the substitutes for each function are, if that is known
-        self._lock = threading.RLock()
+        # Two locks: whoever imports a backend directly holds Python's lock of that module and adds to the table, while
+        # `load` waits for that module.  So `load` must not hold what `add` needs.
+        self._loading, self._lock = threading.RLock(), threading.RLock()
 
     def add(self, made: Substitution) -> None:
         """Adds one; a module that is imported again replaces what it registered before."""
@@ -311,7 +313,7 @@ class _Table:
 
     def sources(self) -> tuple[str, ...]:
         """The functions that have a substitute, in the order of their names."""
-        with self._lock:
+        with self._loading:
             known = self._known()
         if known is None:
             self.load()
@@ -321,7 +323,7 @@ class _Table:
         """Loads all substitutions, or at least those for one function (on one PU)."""
         if self._loaded:
             return
-        with self._lock:
+        with self._loading:
             known = self._known() if source is not None else None
             if known is not None:
                 for name, on in known.get(source or "", ()):
@@ -353,8 +355,9 @@ class _Table:
         before = dict(self._by_key)
         error = attempt(load).error
         if error is not None:
-            self._by_key = before
-            self._index()
+            with self._lock:
+                self._by_key = before
+                self._index()
             self.problems[name] = f"{type(error).__name__}: {error}"
             _log.warning("backend %s is left out: %s", name, self.problems[name])
 
