@@ -1,5 +1,6 @@
 """The judge on simulated programs, with a clock that the test holds: demotion, retry, the end of a trial, claims."""
 
+import importlib.util
 import math
 import sys
 from dataclasses import replace
@@ -12,8 +13,17 @@ from codedag.autopilot.judge import Block, Decision, Judge
 from codedag.autopilot.policy import POLICY, Policy
 from codedag.ir.verdict import Code
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
-from judge_programs import SHAPES, Program, change, simulate
+
+def loaded(path):
+    """A module by its file: on sys.path, `bench` would hide modules of Python such as `profile`."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+programs = loaded(Path(__file__).resolve().parents[3] / "bench" / "judge_programs.py")
+SHAPES, Program, change, simulate = programs.SHAPES, programs.Program, programs.change, programs.simulate
 
 STEADY = {"turn_seconds": 0.02, "noise": 0.03}
 

@@ -76,7 +76,8 @@ def test_every_way_of_holding_is_reached_and_restored(module, name):
     assert stand(1, 2) == user.part(1, 2) == user.captured()(3) == user.Static.op() == "replaced"
     back = patches.restore()
     assert unreached(user, original) == []
-    assert (back.changed, len(back)) == ((), len(report))
+    assert back.changed == ()
+    assert len(back) >= len(report)  # whoever was handed the stand meanwhile has the original again, too
     assert user.pair is pair
     assert user.part is part
     assert vars(user.Static)["op"] is static
