@@ -15,8 +15,8 @@ def clock():
 time.time = time.perf_counter = time.monotonic = clock
 time.sleep = lambda seconds: state.__setitem__(0, state[0] + seconds)
 total = 0.0
-for turn in range(12_000):
+for turn in range(60_000):
     total += float(np.sort(np.random.default_rng(turn % 9).random(2000))[3])
-    if turn % 3000 == 0:
+    if turn % 15_000 == 0:
         time.sleep(5)
 print(repr(total), state)

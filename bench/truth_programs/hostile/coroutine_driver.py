@@ -35,7 +35,7 @@ async def fails():
 
 async def main():
     task = asyncio.create_task(endless())
-    found = await asyncio.gather(consume(12_000, 2.0), consume(9_000, 3.0), fails(), return_exceptions=True)
+    found = await asyncio.gather(consume(60_000, 2.0), consume(45_000, 3.0), fails(), return_exceptions=True)
     task.cancel()
     print([repr(each) for each in found])
 

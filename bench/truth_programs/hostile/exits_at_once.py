@@ -9,6 +9,6 @@ print("lost", end="")
 total = 0.0
 for turn in range(100_000):
     total += float(np.sort(np.random.default_rng(turn).random(2000))[3])
-    if turn == 9000:
+    if turn == 45_000:
         os.write(1, f"{total!r}\n".encode())
         os._exit(7)

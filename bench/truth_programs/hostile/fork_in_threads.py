@@ -26,7 +26,7 @@ def forked(seed, found):
 
 
 found, total = {}, 0
-for turn in range(6):
+for turn in range(24):
     threads = [threading.Thread(target=forked, args=(turn * 3 + k, found)) for k in range(3)]
     for each in threads:
         each.start()

@@ -22,9 +22,9 @@ def machine():
 driver = machine()
 next(driver)
 found = []
-for k in range(60_000):
+for k in range(240_000):
     found.append(driver.send(np.random.default_rng(k).random(30)))
-    if k % 9000 == 8999:
+    if k % 36_000 == 35_999:
         found.append(driver.throw(KeyError("reset")))
 driver.close()
 print(len(found), repr(sum(found)))

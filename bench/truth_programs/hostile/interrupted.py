@@ -13,7 +13,7 @@ def work(n):
     return total
 
 
-threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+threading.Timer(5.0, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     while True:
         work(20_000)

@@ -18,11 +18,11 @@ def step(k):
 
 
 total = []
-for k in range(6000):
-    if k == 2500:
+for k in range(18_000):
+    if k == 7500:
         ndimage.gaussian_filter = counted
         np.sort = lambda array, axis=-1: usual(array, axis=axis)[::-1]
-    if k == 4000:
+    if k == 12_000:
         ndimage.gaussian_filter, np.sort = original, usual
     total.append(step(k))
-print(len(calls), repr(sum(total[:2500])), repr(sum(total[2500:4000])), repr(sum(total[4000:])))
+print(len(calls), repr(sum(total[:7500])), repr(sum(total[7500:12_000])), repr(sum(total[12_000:])))

@@ -20,7 +20,7 @@ class Work:
 
 def main():
     work, digest = Work(), hashlib.sha256()
-    for turn in range(40):
+    for turn in range(200):
         digest.update(repr(work(turn)).encode())
     again = pickle.loads(pickle.dumps(work))  # noqa: S301
     print(repr(again(3)), copy.deepcopy(scaled) is scaled, len(scaled.__code__.co_code), scaled.__code__.co_names)

@@ -8,7 +8,7 @@ import numpy as np
 random.seed(5)
 np.random.seed(6)
 digest = hashlib.sha256()
-for _ in range(5000):
+for _ in range(100_000):
     image = (np.random.rand(40, 40) * 255).astype(np.uint8)
     if random.random() < 0.5:
         image = image[::-1]

@@ -21,16 +21,16 @@ def other(x, shift=1.0):
 
 
 model, total, data = Model(), [], np.random.default_rng(0).random((50, 400))
-for k in range(40_000):
-    if k == 10_000:
+for k in range(240_000):
+    if k == 60_000:
         prepare.__defaults__ = (3.0,)
-    if k == 18_000:
+    if k == 108_000:
         prepare.__code__ = other.__code__
-    if k == 24_000:
+    if k == 144_000:
         Model.step = lambda self, x: float(x.max())
-    if k == 30_000:
+    if k == 180_000:
         model.step = types.MethodType(lambda self, x: float(x.min()) * self.scale, model)
-    if k == 35_000:
+    if k == 210_000:
         Model.scale = 5.0
     total.append(model.step(prepare(data[k % 50])))
-print([repr(sum(total[a : a + 5000])) for a in range(0, 40_000, 5000)])
+print([repr(sum(total[a : a + 30_000])) for a in range(0, 240_000, 30_000)])

@@ -17,7 +17,7 @@ def fib(n):
 
 
 def main():
-    return [fib(18) for _ in range(150)]
+    return [fib(18) for _ in range(500)]
 
 
 print(sum(main()))

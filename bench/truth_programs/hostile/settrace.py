@@ -23,13 +23,13 @@ def collatz(n):
 
 def main():
     total = 0
-    for n in range(1, 3000):
+    for n in range(1, 9000):
         if n == 500:
             sys.settrace(tracer)
         if n == 1500:
             sys.settrace(None)
         total += collatz(n)
-    for n in range(1, 20000):
+    for n in range(1, 120_000):
         total += collatz(n)
     return total
 

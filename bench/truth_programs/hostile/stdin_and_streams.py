@@ -12,10 +12,10 @@ logging.basicConfig(format="%(levelname)s %(filename)s:%(lineno)d %(message)s")
 held = io.StringIO()
 with contextlib.redirect_stdout(held):
     total = 0.0
-    for turn in range(9000):
+    for turn in range(45_000):
         x = np.random.default_rng(turn).random(2000)
         total += float(np.sort(x)[3])
-        if turn % 3000 == 0:
+        if turn % 15_000 == 0:
             print("turn", turn)
             logging.warning("turn %d", turn)
             warnings.warn(f"turn {turn}", stacklevel=1)

@@ -10,7 +10,7 @@ sys.setswitchinterval(0.02)
 sys.setrecursionlimit(2345)
 gc.set_threshold(333, 4, 5)
 total = 0.0
-for turn in range(9000):
+for turn in range(45_000):
     total += float(np.sort(np.random.default_rng(turn).random(2000))[3])
 print(round(sys.getswitchinterval(), 6), sys.getrecursionlimit(), gc.get_threshold(), repr(total))
 

@@ -11,7 +11,7 @@ atexit.register(lambda: print("at exit", threading.active_count() >= 1))
 
 def work(seed):
     total = 0.0
-    for k in range(3000):
+    for k in range(30_000):
         total += float(np.median(np.random.default_rng(seed * k).random(301)))
     print(f"{seed} {total!r}\n", end="")
 

@@ -5,7 +5,7 @@ import numpy as np
 
 def inner(k):
     x = np.random.default_rng(k).random(2000)
-    if k == 9000:
+    if k == 45_000:
         error = ValueError(f"bad item {k}")
         error.add_note("a note")
         raise error
@@ -13,7 +13,7 @@ def inner(k):
 
 
 def outer(total):
-    for k in range(20_000):
+    for k in range(90_000):
         try:
             total += inner(k)
         except ValueError as error:

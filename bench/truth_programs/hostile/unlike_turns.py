@@ -3,7 +3,7 @@
 import numpy as np
 
 grown, total = [], 0.0
-for turn in range(3000):
+for turn in range(9000):
     size = 100_000 if turn % 97 == 0 else 1000
     x = np.random.default_rng(turn).random(size)
     total += float(np.percentile(x, 90)) + float((x / 255.0).sum())

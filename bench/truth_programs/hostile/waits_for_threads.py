@@ -9,7 +9,7 @@ found = []
 
 
 def work(seed):
-    found.append(repr(sum(float(np.sort(np.random.default_rng(k).random(999))[3]) for k in range(seed, seed + 4000))))
+    found.append(repr(sum(float(np.sort(np.random.default_rng(k).random(999))[3]) for k in range(seed, seed + 40_000))))
 
 
 for seed in range(2):
