@@ -6,14 +6,14 @@ A program that is over before that pays for the sampler alone.
 from __future__ import annotations
 
 import threading
-from os import getpid  # by name: a program may leave a mock on the module
+from os import getpid, getppid  # by name: a program may leave a mock on the module
 from typing import TYPE_CHECKING
 
 from codedag.autopilot.finished import Finished
 from codedag.autopilot.heat import Heat, HeatReport
 from codedag.autopilot.hot import changeable_share
 from codedag.instrument import launch
-from codedag.instrument.children import Follower, follow, unfollow
+from codedag.instrument.children import Follower, ReportFolder, follow, unfollow
 from codedag.instrument.guard import Failed, after, attempt
 from codedag.instrument.hidden_thread import HiddenThread
 from codedag.instrument.program import Program
@@ -52,7 +52,7 @@ class SampledRun(Follower):
         self.program, self.heat = Program([target.root()]), Heat()
         self.loaded: Loaded | None = None
         self._keeper: Keeper | None = None
-        self._first_process = getpid()
+        self._first_process, self._worker_of = getpid(), 0
         self._started_at = 0.0
         self._thread: HiddenThread | None = None
         self._wake = threading.Event()
@@ -80,7 +80,9 @@ class SampledRun(Follower):
         return Finished(ending, self._keeper, failure=done.reason) if isinstance(done, Failed) else done
 
     def _main(self, path: str, source: bytes) -> types.CodeType:
-        return self.program.load(path, source, main=True, doubled_only=self.loaded is None)
+        """The code of the main file: with its known changes, or with loops that can be switched while they run."""
+        known = [] if self.loaded is None else self.loaded.pilot.known
+        return self.program.load(path, source, main=True, doubled_only=all(move.file != path for move in known))
 
     def _keep(self) -> Keeper:
         if self._keeper is None:
@@ -92,6 +94,8 @@ class SampledRun(Follower):
         self._end_thread()
         self.heat.stop()
         unfollow(self)
+        if self.loaded is None and self._have_workers_reported():
+            self._load()
         if self.loaded is not None:
             from codedag.autopilot.session import finish
 
@@ -104,6 +108,10 @@ class SampledRun(Follower):
         return conclude(
             self._keep(), self._store, self.heat.look(), ending, ended - self._started_at, self._is_left_alone
         )
+
+    def _have_workers_reported(self) -> bool:
+        keeper = self._keeper
+        return keeper is not None and keeper.has_workers and bool(ReportFolder(keeper.path / "workers").paths())
 
     # -- the pilot
 
@@ -126,8 +134,11 @@ class SampledRun(Follower):
         from codedag.autopilot import session
 
         self.loaded = session.load(
-            self.target, self._keep(), self.options, self.program, self.heat, self._started_at or None, self._store
-        )
+            self.target, self._keep(), self.options, self.program, self.heat, self._started_at or None, self._store,
+            self._worker_of,
+        )  # fmt: skip
+        if self._worker_of:
+            self.loaded.pilot.team.begin_worker()
 
     def _watch(self) -> None:
         self.heat.exclude_this_thread()
@@ -160,9 +171,13 @@ class SampledRun(Follower):
     # -- forked processes
 
     def before_fork(self) -> None:
-        """Ends our threads: none is there when a process is copied."""
+        """Ends our threads, since none is there when a process is copied, and makes a place for the child's report."""
         self._end_thread()
         self.heat.pause()
+        keeper = self._keep()
+        if not keeper.has_workers:
+            keeper.has_workers = True
+            ReportFolder(None if keeper.broken else keeper.path / "workers").prepare()
 
     def after_fork(self) -> None:
         """Goes on in the process that forked."""
@@ -171,7 +186,7 @@ class SampledRun(Follower):
 
     def in_fork(self) -> None:
         """Goes on in the new process."""
-        self._started_at, self._wake = perf_counter(), threading.Event()
+        self._started_at, self._wake, self._worker_of = perf_counter(), threading.Event(), getppid()
         self.heat.in_fork()
         self._start_thread()
 

@@ -72,16 +72,16 @@ def run(target: Target, keeper: Keeper, options: Options | None = None) -> Finis
 
 def load(
     target: Target, keeper: Keeper, options: Options, program: Program | None = None, heat: Heat | None = None,
-    started_at: float | None = None, store: Store | None = None,
+    started_at: float | None = None, store: Store | None = None, worker_of: int = 0,
 ) -> Loaded:  # fmt: skip
     """A pilot that has begun; with `heat` only hot functions are observed, and the program may run already.
 
-    A `store` that is given has been read.
+    A `store` that is given has been read.  `worker_of`: this process was forked by that one, whose run it is.
     """
     if heat is None:
         keeper.begin()
         store = None if options.plan is not None or options.observe_only else Store(target, options.looser)
-    pilot = _pilot(program or Program([target.root()]), keeper, options)
+    pilot = _pilot(program or Program([target.root()]), keeper, options, worker_of)
     vain = Vain(store) if store is not None else None
     if store is not None and vain is not None and not options.fresh:
         _recall(pilot, store)
@@ -89,7 +89,10 @@ def load(
             after(_leave_out, pilot, vain, keeper)
     pilot.on_tick = Live(pilot.recorder.gathered, keeper.path / "records")
     around = ExitStack()
-    if not pilot.resting:
+    if heat is not None:
+        changed = {move.file for move in pilot.known}
+        around.enter_context(importing(pilot.program, changed, doubled_only=False))
+    elif not pilot.resting:
         around.enter_context(importing(pilot.program))
     pilot.start(heat, started_at)
     if store is not None and not pilot.resting and (first := store.first()):
@@ -115,7 +118,7 @@ def _before(begun: float | None, started: float) -> Spans:
     return Spans(program=0.0, python=before_us(begun), starting=started - begun)
 
 
-def _pilot(program: Program, keeper: Keeper, options: Options) -> Pilot:
+def _pilot(program: Program, keeper: Keeper, options: Options, worker_of: int) -> Pilot:
     pilot = Pilot(
         program,
         observe_only=options.observe_only,
@@ -129,8 +132,9 @@ def _pilot(program: Program, keeper: Keeper, options: Options) -> Pilot:
         from codedag.autopilot.placed import Placed  # with all that library patches need
 
         pilot.placed = Placed(pilot, options.wishes)
-    pilot.team.crew = WorkerReports(None if keeper.broken else keeper.path / "workers")
-    pilot.team.crew.prepare()
+    pilot.team.crew = WorkerReports(None if keeper.broken else keeper.path / "workers", parent=worker_of)
+    if not worker_of and not keeper.has_workers:
+        pilot.team.crew.prepare()
     return pilot
 
 

@@ -70,11 +70,11 @@ class Finder:
 
 
 class NamedFinder(Finder):
-    """Gives the files that an earlier run named code with doubled loops; everything else is loaded by Python itself."""
+    """Gives the files that an earlier run named code of ours; everything else is loaded by Python itself."""
 
-    def __init__(self, program: Program, only: Collection[str]) -> None:
+    def __init__(self, program: Program, only: Collection[str], *, doubled_only: bool) -> None:
         super().__init__(program)
-        self._only = frozenset(only)
+        self._only, self._doubled_only = frozenset(only), doubled_only
         self._names = frozenset(name for path in only for name in _names_of(path))
 
     def find_spec(
@@ -90,7 +90,7 @@ class NamedFinder(Finder):
             or spec.origin not in self._only
         ):
             return None
-        loader = _Loader(name, spec.origin, self._program, doubled_only=True)
+        loader = _Loader(name, spec.origin, self._program, doubled_only=self._doubled_only)
         if not loader.prepare():
             return None
         spec.loader = loader
@@ -104,15 +104,16 @@ def _names_of(path: str) -> list[str]:
 
 
 @contextmanager
-def importing(program: Program, only: Collection[str] | None = None) -> Iterator[None]:
+def importing(program: Program, only: Collection[str] | None = None, *, doubled_only: bool = True) -> Iterator[None]:
     """Imports of observed modules go through the rewriter inside this context; named packages that are loaded too.
 
-    With `only`, just these files do, and get doubled loops without sites; without such files no import is looked at.
+    With `only`, just these files do, and get doubled loops without sites or, if not `doubled_only`, what the program
+    prepares for them; without such files no import is looked at.
     """
     if only is not None and not only:
         yield
         return
-    finder = Finder(program) if only is None else NamedFinder(program, only)
+    finder = Finder(program) if only is None else NamedFinder(program, only, doubled_only=doubled_only)
     sys.meta_path.insert(0, finder)
     try:
         if only is None:

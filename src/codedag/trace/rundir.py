@@ -46,6 +46,7 @@ class Keeper:
         if directory == "":
             raise CannotWrite("the name of the run directory is empty", hint=_ANOTHER)
         self.asked = directory is not None
+        self.has_workers = False  # whether processes that were forked may have written what they did
         self.has_page = True  # whether the report page is written too
         self.path = Path(directory).absolute() if directory is not None else _new_directory(target)
         self.notes: list[str] = []
