@@ -32,6 +32,8 @@ def claim_of(judging: Judging, start_seconds: float) -> Claim:
 
 
 def _why_unknown(judging: Judging) -> tuple[str, str]:
+    if not judging.made:
+        return "not_timed", "its changes are made too rarely to be timed with and without"
     if not judging.judge.active:
         return "no_change", "no change is in use"
     if not judging.source:

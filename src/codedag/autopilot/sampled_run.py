@@ -81,8 +81,14 @@ class SampledRun(Follower):
 
     def _main(self, path: str, source: bytes) -> types.CodeType:
         """The code of the main file: with its known changes, or with loops that can be switched while they run."""
+        goes_by_row = (
+            b".apply(" in source and b"axis" in source
+        )  # such a call is often made only once: no heat shows it
+        if goes_by_row and self.loaded is None and not self._is_left_alone:
+            attempt(self._load)
         known = [] if self.loaded is None else self.loaded.pilot.known
-        return self.program.load(path, source, main=True, doubled_only=all(move.file != path for move in known))
+        has_changes = any(move.file == path for move in known) or (goes_by_row and self.loaded is not None)
+        return self.program.load(path, source, main=True, doubled_only=not has_changes)
 
     def _keep(self) -> Keeper:
         if self._keeper is None:
