@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from codedag.trace.rundir import Keeper
 
 LOOK_SECONDS = 0.5  # between two looks at the heat
-LOAD_SECONDS = 0.15  # CPU time of loading the pilot (bench/startup.py)
+#: CPU time of loading the pilot and of the compiler process that rewrites its first function.
+LOAD_SECONDS = 0.45
 #: Of a hot part that could be changed: how likely a faster variant is found, times the share that it saves then.
 EXPECTED_SAVING = 0.3
-SAVING_PER_PRICE_MIN = 3.0  # the expected saving over the price, from which on it is paid
+SAVING_PER_PRICE_MIN = 2.0  # the expected saving over the price, from which on it is paid
 JOIN_SECONDS_MAX = 5.0  # of waiting for our thread before a fork and at the end
 QUIET_HZ = 10.0  # looks a second at a program in which an earlier run has found nothing to gain
 SILENT_SECONDS = 1.0  # a program that ended earlier gets no run directory and no word, unless one was asked for

@@ -6,6 +6,7 @@ Answers are values that `marshal` knows.  Each source is read there, and must be
 from __future__ import annotations
 
 import ast
+import marshal
 import re
 import types
 from collections.abc import Collection, Iterable, Iterator
@@ -15,7 +16,7 @@ from typing import Any
 
 from msgspec.structs import astuple as fields_of
 
-from codedag.instrument.cache import Cache
+from codedag.instrument.cache import Cache, rewriter_version
 from codedag.instrument.code_digest import digests_by_place
 from codedag.instrument.codes import CodeKey
 from codedag.instrument.compiled import Compiled
@@ -24,6 +25,7 @@ from codedag.instrument.instrumented_file import FULL, fits, rewritten
 from codedag.instrument.python import compiled_quietly
 from codedag.instrument.rewrite import CannotRewrite, parsed
 from codedag.instrument.rewrite import rewrite as rewrite_tree
+from codedag.ir.files import write_atomically
 from codedag.ir.sha256 import sha256 as digest
 
 #: Sources without one of these words do not name a compiler that reads byte code.
@@ -31,6 +33,7 @@ _NAMES_A_COMPILER = re.compile(
     rb"numba|n?jit\b|torch\s*\.\s*compile|\.compile\(\s*\)|_dynamo|triton|taichi|pythran|jax\b"
 )
 _cache = Cache()
+NAMES_FILES_MAX = 20_000
 
 
 def rewrite(path: str, sha256: str, names: Collection[str], modules: bool, form: str = FULL) -> tuple[Any, ...]:
@@ -102,12 +105,50 @@ def digests(path: str, sha256: str) -> dict[CodeKey, bytes | None]:
 
 def compiled_names(paths: Iterable[str]) -> tuple[tuple[str, tuple[str, ...], bool], ...]:
     """For each source that names another compiler: path, names this reads, whether it compiles torch modules."""
-    found = []
-    for path in paths:
+    known = NamesCache(_cache.folder)
+    found = [(path, *answer) for path in paths if (answer := known.names_in(path)) is not None]
+    known.write()
+    return tuple((path, names, whole) for path, names, whole in found if names or whole)
+
+
+class NamesCache:
+    """What other compilers read in source files, on disk by path, size and time: parsing a package takes seconds."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._file = (
+            None if folder is None else folder / f"names-{digest(rewriter_version().encode()).hexdigest()[:16]}"
+        )
+        self._rows: dict[str, tuple[int, int, tuple[str, ...], bool]] = {}
+        self._is_changed = False
+        read = attempt(self._read)
+        self._rows = {} if isinstance(read, Failed) else read
+
+    def _read(self) -> dict[str, tuple[int, int, tuple[str, ...], bool]]:
+        rows = marshal.loads(self._file.read_bytes()) if self._file is not None and self._file.exists() else {}
+        return {path: (int(a), int(b), tuple(names), bool(whole)) for path, (a, b, names, whole) in rows.items()}
+
+    def names_in(self, path: str) -> tuple[tuple[str, ...], bool] | None:
+        """The names in one source, and whether it compiles whole torch modules; None if it cannot be read."""
+        try:
+            status = Path(path).stat()
+        except OSError:
+            return None
+        row = self._rows.get(path)
+        if row is not None and row[:2] == (status.st_size, status.st_mtime_ns):
+            return row[2:]
         compiled = attempt(_compiled_in, path)
-        if not isinstance(compiled, Failed) and (compiled.names or compiled.modules):
-            found.append((path, tuple(sorted(compiled.names)), compiled.modules))
-    return tuple(found)
+        if isinstance(compiled, Failed):
+            return None
+        names = tuple(sorted(compiled.names))
+        self._rows[path] = (status.st_size, status.st_mtime_ns, names, compiled.modules)
+        self._is_changed = True
+        return names, compiled.modules
+
+    def write(self) -> None:
+        """Keeps what was found; another process sees all of it or nothing."""
+        if self._file is not None and self._is_changed:
+            rows = dict(list(self._rows.items())[-NAMES_FILES_MAX:])
+            attempt(write_atomically, self._file, marshal.dumps(rows))
 
 
 def _compiled_in(path: str) -> Compiled:

@@ -113,7 +113,8 @@ class Opening:
 
     def _compiled_for(self, path: str, modules: Mapping[str, str], compiler: CompilerProcess | None) -> Compiled | No:
         """What other compilers read of this file's package, and of whatever the user's own files have compiled."""
-        while self._searching or (new := [p for p in modules.keys() - self._searched if not is_closed(p, modules)]):
+        packages = {"", _package_of(path, modules)}
+        while self._searching or (new := self._unsearched(packages, modules)):
             self._searching = self._searching or ("compiled_names", tuple(sorted(new)))
             answer = self._answer(self._searching, compiler)
             if isinstance(answer, No):
@@ -123,9 +124,14 @@ class Opening:
             for each, names, whole in answer:
                 self._read.setdefault(_package_of(each, modules), Compiled()).learn(names, whole)
         found = Compiled()
-        for package in {"", _package_of(path, modules)} & self._read.keys():
+        for package in packages & self._read.keys():
             found.learn(self._read[package].names, self._read[package].modules)
         return found
+
+    def _unsearched(self, packages: Collection[str], modules: Mapping[str, str]) -> list[str]:
+        """The loaded sources of these packages in which nobody has looked for other compilers; all others can wait."""
+        new = modules.keys() - self._searched
+        return [path for path in new if _package_of(path, modules) in packages and not is_closed(path, modules)]
 
     def _answer(self, request: tuple[Any, ...], compiler: CompilerProcess | None) -> Any:
         """The answer of the compiler process, No(NOT_READY) until it is there; without one the work is done here."""
