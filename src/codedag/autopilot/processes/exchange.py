@@ -113,7 +113,7 @@ class WorkerExchange(Follower):
         return {
             "program": pilot.program.terms(), "parent": self.crew.process,
             "folder": None if folder is None else str(folder), "settings": pilot.settings(),
-            "root": site_module.native.path(), "main": main,
+            "root": site_module.native.path(), "main": main, "is_sampled": pilot.openings is not None,
             "known": [msgspec.to_builtins(move) for move in [*pilot.known, *moves]],
         }  # fmt: skip
 
