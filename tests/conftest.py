@@ -11,7 +11,7 @@ import pytest
 from codedag.backends import registry
 
 #: What part of the tests of a mark a run that is not `--full` takes.  slow: one takes four seconds or more.
-SLICES = {"long": 0.04, "slow": 0.2}
+SLICES = {"long": 0.03, "slow": 0.12}
 #: Variables that whoever runs the tests may have set, and that change what programs do or say.
 SETTINGS = ("CODEDAG_DISABLE", "CODEDAG_COMPILER", "CODEDAG_THREADS", "CODEDAG_SYNCHRONOUS", "CODEDAG_CHECK")
 SETTINGS += ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
