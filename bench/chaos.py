@@ -22,7 +22,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 from chaos_programs import SOURCES
 
 RUNS, SECONDS = 3, 300
@@ -32,7 +31,7 @@ import os, random as _random, sys, time as _time
 chance = _random.Random(os.environ["CHAOS"])
 sys.setswitchinterval(chance.choice([1e-5, 1e-4, 5e-3]))
 import codedag.autopilot.pilot as pilot, codedag.migrate.recall as recall, codedag.migrate.remember as remember
-import codedag.migrate.trial as trial
+import codedag.autopilot.planning as planning, codedag.migrate.trial as trial
 
 GAINS = chance.choice([(0.1, 0.3, 0.9, 2.0), (0.3, 2.0, 2.0, 2.0), (2.0,), (0.3, 0.3, 2.0)])
 trial.Trial.gain = lambda self: chance.choice(GAINS)
@@ -46,7 +45,7 @@ def late(kind, name, most):
         _time.sleep(chance.random() * most)
         return usual(self, *args)
     setattr(kind, name, changed)
-late(pilot.Pilot, "_plan_function", 0.02)
+late(planning.Planning, "plan", 0.02)
 """
 
 

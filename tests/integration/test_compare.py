@@ -18,7 +18,7 @@ from codedag.experiment.equality import passed_around
 from codedag.ir import Move, Plan, RunInfo, save
 
 # Programs that behave otherwise when CodeDAG optimises them: what no program of a user does, and a bug of ours would.
-OPTIMISED = "'codedag.autopilot.pilot' in sys.modules"
+OPTIMISED = "'codedag.autopilot.sampled_run' in sys.modules"
 
 TRAINING = """
 import sys
