@@ -9,6 +9,7 @@ import threading
 from os import getpid, getppid  # by name: a program may leave a mock on the module
 from typing import TYPE_CHECKING
 
+from codedag.autopilot.budget import COMPILER_PROCESS_SECONDS, Budget
 from codedag.autopilot.finished import Finished
 from codedag.autopilot.heat import Heat, HeatReport
 from codedag.autopilot.hot import changeable_share
@@ -30,11 +31,9 @@ if TYPE_CHECKING:
     from codedag.trace.rundir import Keeper
 
 LOOK_SECONDS = 0.5  # between two looks at the heat
-#: CPU time of loading the pilot and of the compiler process that rewrites its first function.
-LOAD_SECONDS = 0.45
+LOAD_SECONDS = 0.15  # CPU time of loading the pilot
 #: Of a hot part that could be changed: how likely a faster variant is found, times the share that it saves then.
-EXPECTED_SAVING = 0.3
-SAVING_PER_PRICE_MIN = 2.0  # the expected saving over the price, from which on it is paid
+EXPECTED_SAVING = 0.4
 JOIN_SECONDS_MAX = 5.0  # of waiting for our thread before a fork and at the end
 QUIET_HZ = 10.0  # looks a second at a program in which an earlier run has found nothing to gain
 SILENT_SECONDS = 1.0  # a program that ended earlier gets no run directory and no word, unless one was asked for
@@ -58,7 +57,7 @@ class SampledRun(Follower):
         self._thread: HiddenThread | None = None
         self._wake = threading.Event()
         self._store: Store | None = None
-        self._expected_seconds = 0.0  # of the run, by earlier ones
+        self._budget = Budget(perf_counter)
         self._is_left_alone = False  # an earlier run has found nothing to gain
 
     # -- the life of a run
@@ -130,7 +129,8 @@ class SampledRun(Follower):
         known = None if self.options.fresh else self._store.load()
         if known is None:
             return
-        self._expected_seconds = known.expected_seconds(self.target.args) or 0.0
+        expected = known.expected_seconds(self.target.args)
+        self._budget = Budget(perf_counter, run_seconds=() if expected is None else (expected,))
         if known.in_use() or self._store.first():
             self._load()
         elif not self._asked and NothingToGain(self._store).load(sampled=True) is not None:
@@ -155,13 +155,9 @@ class SampledRun(Follower):
                 return
 
     def _is_worth_loading(self, report: HeatReport) -> bool:
-        """Whether what can be expected to be saved in the rest of the run pays for it.
-
-        The rest is as long as what has passed, or as the earlier runs say.
-        """
-        passed = perf_counter() - self._started_at
-        rest = max(self._expected_seconds - passed, passed)
-        return EXPECTED_SAVING * changeable_share(report) * rest >= SAVING_PER_PRICE_MIN * LOAD_SECONDS
+        """Whether what can be expected to be saved in the rest of the run pays for the pilot and its first function."""
+        price = LOAD_SECONDS + COMPILER_PROCESS_SECONDS
+        return self._budget.is_worth(price, changeable_share(report), EXPECTED_SAVING)
 
     def _start_thread(self) -> None:
         if self.loaded is None and not self._is_left_alone:
@@ -194,6 +190,7 @@ class SampledRun(Follower):
     def in_fork(self) -> None:
         """Goes on in the new process."""
         self._started_at, self._wake, self._worker_of = perf_counter(), threading.Event(), getppid()
+        self._budget = Budget(perf_counter)
         self.heat.in_fork()
         self._start_thread()
 
