@@ -23,7 +23,7 @@ print(total)
 """
 SHORT_OF_TIME = """
 import codedag.autopilot.pilot as pilot
-pilot.MOST_PLANNING = pilot.MAX_OVERHEAD = 0.0
+pilot.MOST_PLANNING = pilot.MAX_OVERHEAD = -1.0
 """
 
 

@@ -153,6 +153,18 @@ def test_a_crashing_runtime_is_left_and_the_report_says_so(profiled, tmp_path):
     assert facts["pus"] == ["ov:cpu"]
 
 
+def test_workers_of_ours_do_not_report_the_use_of_openvino():
+    pytest.importorskip("openvino")
+    asked = """
+from codedag.profile.orphan import without_telemetry
+without_telemetry()
+import openvino, sys
+print(sys.modules["openvino_telemetry"], "openvino_telemetry.backend" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=300)
+    assert done.stdout.split() == ["None", "False"], done.stderr
+
+
 def test_ctrl_c_leaves_nothing_behind(profiled, tmp_path):
     line = [sys.executable, "-m", "codedag", "stages", "run", str(profiled), "--items", "2000000", "-o", "out.npz"]
     process = subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE)

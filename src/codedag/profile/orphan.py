@@ -18,6 +18,11 @@ def end_with_parent() -> None:
     threading.Thread(target=_look, args=(os.getppid(),), daemon=True).start()
 
 
+def without_telemetry() -> None:
+    """Keeps OpenVINO from reporting its use in this process of ours: it forks a child for that, which may hang."""
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type] # importing it fails, as if not installed
+
+
 def _by_kernel() -> bool:
     import ctypes
 

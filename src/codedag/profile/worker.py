@@ -26,7 +26,7 @@ from codedag.ir.verdict import No
 from codedag.profile.case import Case, with_reused_buffer
 from codedag.profile.lanes import finish, rates
 from codedag.profile.leaves import moved_nbytes, nbytes_of
-from codedag.profile.orphan import end_with_parent
+from codedag.profile.orphan import end_with_parent, without_telemetry
 from codedag.profile.repeatable import function_of, repeatable
 from codedag.profile.roofline import work_of
 from codedag.profile.sample import Sample, read
@@ -186,6 +186,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     end_with_parent()
+    without_telemetry()
     _go_first()
     bring(sys.argv[1])  # before a guard asks whether it is there; what is wrong with it is said by the first case
     bench = Bench(sys.argv[1])

@@ -20,7 +20,7 @@ from typing import Any
 
 from codedag.instrument.guard import Failed
 from codedag.instrument.guard import attempt as guarded
-from codedag.profile.orphan import end_with_parent
+from codedag.profile.orphan import end_with_parent, without_telemetry
 from codedag.stages.measuring.arena import attached
 from codedag.stages.model import Arrays
 from codedag.stages.runners import Loaded, Program, RanElsewhere, Runner, Unsupported, cores_of, runner_of
@@ -177,6 +177,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     end_with_parent()
+    without_telemetry()
     options = _options()
     cores = [int(core) for core in options.cores.split(",") if core] or cores_of(options.pu)
     _bind(cores)
