@@ -33,7 +33,16 @@ def is_protected(path: str) -> bool:
     return package in PROTECTED_PACKAGES
 
 
-def changeable_share(report: HeatReport) -> float:
-    """The share of the CPU time of late that was spent in code in which, or in whose native calls, changes are made."""
-    recent = sum(each.recent_self_seconds for each in report.functions if not is_protected(each.file))
-    return recent / max(report.recent_cpu_seconds, 1e-9)
+def changeable_share(report: HeatReport, before: HeatReport | None = None) -> float:
+    """The share of the CPU time since an earlier report in code in which, or in whose native calls, changes are made.
+
+    Imports at the start of a program would hide for long what it does then.
+    """
+    reached, passed = _changeable_seconds(report), report.cpu_seconds
+    if before is not None:
+        reached, passed = reached - _changeable_seconds(before), passed - before.cpu_seconds
+    return min(max(reached, 0.0) / max(passed, 1e-9), 1.0) if passed > 0 else 0.0
+
+
+def _changeable_seconds(report: HeatReport) -> float:
+    return sum(each.self_seconds for each in report.functions if not is_protected(each.file))

@@ -58,6 +58,7 @@ class SampledRun(Follower):
         self._wake = threading.Event()
         self._store: Store | None = None
         self._budget = Budget(perf_counter)
+        self._before: HeatReport | None = None  # the heat at the last look
         self._is_left_alone = False  # an earlier run has found nothing to gain
 
     # -- the life of a run
@@ -156,8 +157,9 @@ class SampledRun(Follower):
 
     def _is_worth_loading(self, report: HeatReport) -> bool:
         """Whether what can be expected to be saved in the rest of the run pays for the pilot and its first function."""
-        price = LOAD_SECONDS + COMPILER_PROCESS_SECONDS
-        return self._budget.is_worth(price, changeable_share(report), EXPECTED_SAVING)
+        price, before = LOAD_SECONDS + COMPILER_PROCESS_SECONDS, self._before
+        self._before = report
+        return self._budget.is_worth(price, changeable_share(report, before), EXPECTED_SAVING)
 
     def _start_thread(self) -> None:
         if self.loaded is None and not self._is_left_alone:
@@ -190,7 +192,7 @@ class SampledRun(Follower):
     def in_fork(self) -> None:
         """Goes on in the new process."""
         self._started_at, self._wake, self._worker_of = perf_counter(), threading.Event(), getppid()
-        self._budget = Budget(perf_counter)
+        self._budget, self._before = Budget(perf_counter), None
         self.heat.in_fork()
         self._start_thread()
 

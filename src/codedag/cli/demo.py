@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", metavar="RUN", help="Write the run to this directory (default: run in the folder).")
 @click.option("--folder", metavar="FOLDER", help="Keep program and pictures here (default: in the cache folder).")
 @click.option("--pictures", type=click.IntRange(1), default=320, show_default=True, help="How many pictures.")
-@click.option("--epochs", type=click.IntRange(1), default=5, show_default=True, help="How often they are gone through.")
+@click.option(
+    "--epochs", type=click.IntRange(1), default=20, show_default=True, help="How often they are gone through."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 @click.pass_context
 def command(
