@@ -1,25 +1,36 @@
 """The price list of everything CodeDAG does beside the program, and the budget that allows or refuses it.
 
-All processes and threads of CodeDAG together may take 2 % of the time that has passed and a fifth of what was saved.
+All processes and threads of CodeDAG together may take 2 % of the time that has passed and a fifth of what was saved,
+and for a candidate up to 6 % of the seconds that it could save.  What a run leaves unspent, later runs may spend.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 from codedag.autopilot.intervals import median
+from codedag.ir.clock import perf_counter
 
 # Prices in CPU seconds.
+LOAD_SECONDS = 0.15  # the pilot is loaded
 SWAP_SECONDS = 0.001  # one function gets other code
 HEAP_WALK_SECONDS = 0.03  # all objects are looked through once (210,000 of them: 20 to 30 ms)
 OPEN_FUNCTION_SECONDS = 0.02  # a file is parsed, rewritten and bound (12 to 18 ms; 255 ms for one of 4,039 lines)
-COMPILER_PROCESS_SECONDS = 0.3  # another Python starts and imports what it proves with
-PROOF_SECONDS = 0.5  # one substitution is proven on its generated calls (0.1 to 2 s)
+COMPILER_PROCESS_SECONDS = 0.3  # another Python starts and imports what it rewrites with
+PROVER_SECONDS = 0.5  # another Python starts and imports the libraries of a proof (numpy 0.2, scipy 0.5, torch 1.5 s)
+PROOF_SECONDS = 0.4  # one substitution is proven on its generated calls (0.1 to 2 s)
+KERNEL_SECONDS = 0.5  # one kernel is compiled and proven (0.3 to 1 s); one that is on the disk costs nothing
 SAMPLE_SECONDS = 25e-6  # one look at the frames of all threads
 
 WORTH_FACTOR = 3.0  # a candidate must promise this many times its price: most are not kept, and their price is lost
 CHANCE = 0.4  # that a candidate is kept, if nothing else is known; of fused chains 3 of 14 were
+SHARE = 0.02  # of the time that has passed
+SAVED_SHARE = 0.2  # of the seconds that changes have saved
+CANDIDATE_SHARE = 0.06  # of the seconds that a candidate could have saved so far
+ADVANCE_SECONDS = 0.25  # allowed before any time has passed: a first run may take 0.3 s more
+CREDIT_SECONDS_MAX = 5.0  # that runs leave to later ones
 MEMORY_NBYTES_MIN = 30_000_000
 MEMORY_SHARE = 0.03  # of the program's own memory
 
@@ -31,15 +42,12 @@ class Budget:
         self,
         clock: Callable[[], float],
         cpu_clock: Callable[[], float] = lambda: 0.0,  # CPU seconds of our threads in this process
-        share: float = 0.02,
-        saved_share: float = 0.2,
         run_seconds: Sequence[float] = (),  # how long earlier runs of the program took
-        advance_seconds: float = 0.0,  # allowed before any time has passed
+        advance_seconds: float = 0.0,  # allowed before any time has passed; infinite: nothing is refused
     ) -> None:
-        self._clock, self._cpu_clock = clock, cpu_clock
-        self._share, self._saved_share, self._advance = share, saved_share, advance_seconds
+        self._clock, self.cpu_clock, self._advance = clock, cpu_clock, advance_seconds
         self._run_seconds = tuple(run_seconds)
-        self._began, self._cpu_began = clock(), cpu_clock()
+        self._began = clock()
         self.saved_seconds = 0.0
         self.spent_by: Counter[str] = Counter()  # seconds of other processes and of the program's own threads
         self.held_by: Counter[str] = Counter()  # bytes
@@ -52,29 +60,42 @@ class Budget:
 
     def spent(self) -> float:
         """CPU seconds of all our threads and processes so far."""
-        return sum(self.spent_by.values()) + max(self._cpu_clock() - self._cpu_began, 0.0)
+        return sum(self.spent_by.values()) + max(self.cpu_clock(), 0.0)
 
-    def allowed(self) -> float:
-        """CPU seconds that may have been spent by now."""
-        return self._advance + self._share * self.elapsed() + self._saved_share * self.saved_seconds
+    def allowed(self, potential_share: float = 0.0) -> float:
+        """CPU seconds that may have been spent by now; more for a candidate that could save a share of the time."""
+        share = SHARE + CANDIDATE_SHARE * min(potential_share, 1.0)
+        return self._advance + share * self.elapsed() + SAVED_SHARE * self.saved_seconds
+
+    def credit(self) -> float:
+        """CPU seconds that this run leaves to later ones."""
+        return min(max(self.allowed() - self.spent(), 0.0), CREDIT_SECONDS_MAX)
 
     def spend(self, seconds: float, what: str) -> None:
         """Notes CPU seconds that the clock of our own threads does not see."""
         self.spent_by[what] += seconds  # type: ignore[assignment]
 
-    def saved(self, seconds: float) -> None:
-        """Notes seconds that changes have saved; what they lost is no credit."""
-        self.saved_seconds += max(seconds, 0.0)
-
-    def may(self, price_seconds: float, potential_share: float | None = None, chance: float = CHANCE) -> bool:
+    def may(
+        self, price_seconds: float, potential_share: float | None = None, *, chance: float = CHANCE,
+        factor: float = WORTH_FACTOR,
+    ) -> bool:  # fmt: skip
         """Whether something of this price may be done now; with a potential, also whether it is worth it."""
-        if self.spent() + price_seconds > self.allowed():
+        if self.is_unlimited:
+            return True
+        if self.spent() + price_seconds > self.allowed(potential_share or 0.0):
             return False
-        return potential_share is None or self.is_worth(price_seconds, potential_share, chance)
+        return potential_share is None or self.is_worth(price_seconds, potential_share, chance, factor)
 
-    def is_worth(self, price_seconds: float, potential_share: float, chance: float = CHANCE) -> bool:
-        """Whether a candidate that could save this share of the time promises three times its price."""
-        return potential_share * self.remaining_expected() * chance > WORTH_FACTOR * price_seconds
+    def is_worth(
+        self, price_seconds: float, potential_share: float, chance: float = CHANCE, factor: float = WORTH_FACTOR
+    ) -> bool:
+        """Whether a candidate that could save this share of the time promises so many times its price."""
+        return potential_share * self.remaining_expected() * chance > factor * price_seconds
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether nothing is refused: what is done must be the same in every run."""
+        return self._advance == math.inf
 
     def remaining_expected(self) -> float:
         """Seconds that the run will take from now on: by earlier runs, otherwise as long as it took so far."""
@@ -91,3 +112,8 @@ class Budget:
     def hold(self, nbytes: int, what: str) -> None:
         """Notes bytes that are held from now on; less than 0: that are not held any more."""
         self.held_by[what] += nbytes
+
+
+def unlimited() -> Budget:
+    """A budget that refuses nothing: for runs that must do the same every time."""
+    return Budget(perf_counter, advance_seconds=math.inf)

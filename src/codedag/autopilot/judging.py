@@ -79,6 +79,10 @@ class Judging:
             verdict = self.judge.decide_by_account(change)
         self._act(verdict)
 
+    def saved_seconds(self) -> float:
+        """Seconds that the changes in the program have saved by their accounts."""
+        return sum(max(change.account.net, 0.0) for change, _ in self.made.values() if change.is_in_program)
+
     # -- verdicts
 
     def _decided(self, verdict: Verdict) -> None:

@@ -164,6 +164,7 @@ class Knowledge(msgspec.Struct, kw_only=True):
     wanted: list[Wanted] = []
     drivers: list[Driver] = []
     nothing: Nothing | None = None
+    credit_seconds: Seconds = 0.0  # of CPU time that runs have left to later ones
 
     def in_use(self) -> list[KnownChange]:
         """The changes with which a run begins."""
@@ -176,12 +177,15 @@ class Knowledge(msgspec.Struct, kw_only=True):
         every = same or [run.wall_seconds for run in self.runs]
         return sorted(every)[len(every) // 2] if every else None
 
-    def not_worth_a_trial(self, kind: str, file: str, sites: Iterable[int], share: float, nbytes: int = 0) -> str:
-        """Why a change is not tried again: it was not faster, in a calm hour, for about this share and size."""
-        key = kind, file, tuple(sites)
+    def not_worth_a_trial(
+        self, kind: str, file: str, sites: Iterable[int], arguments: Iterable[str], share: float = 0.0, nbytes: int = 0
+    ) -> str:
+        """Why a change is not tried again: it was not faster, in a calm hour, with these arguments, share and size."""
+        key, wanted = (kind, file, tuple(sites)), list(arguments)
         for change in self.changes:
             told = change.state == TAKEN_BACK and change.reason_code in NOT_FASTER and change.evidence.is_reliable
-            if change.key == key and told and not change.evidence.differs(share, nbytes):
+            same = change.evidence.arguments == wanted and not change.evidence.differs(share, nbytes)
+            if change.key == key and told and same:
                 return f"an earlier run found it not faster: {change.reason}"
         return ""
 

@@ -39,9 +39,10 @@ from codedag.ir.sha256 import sha256
 from codedag.ir.verdict import Code
 
 if TYPE_CHECKING:
+    from codedag.autopilot.applied import Applied
+    from codedag.autopilot.change import Change
     from codedag.autopilot.pilot import Pilot
     from codedag.instrument.launch import Target
-    from codedag.migrate.trial import Trial
 
 PROGRAMS_MAX = 200  # files that are kept
 NBYTES_MAX = 4 << 20  # of one file; a real one has some kilobytes
@@ -72,6 +73,7 @@ class RunFacts:
     drivers: Iterable[Driver] | None = None
     found_nothing: bool = False  # no change is in use, and nothing was left open
     keeps_freed: bool = False
+    credit_seconds: float = 0.0  # of CPU time left to later runs
 
 
 @dataclass(slots=True)
@@ -156,7 +158,7 @@ class Store:
         known.changes = _changes(facts, before)
         known.kernels = sorted(set(facts.kernels))
         known.wanted = [Wanted(*each, tries.get(each, 0)) for each in sorted(set(facts.unproven))]
-        known.nothing = self._nothing(facts)
+        known.nothing, known.credit_seconds = self._nothing(facts), facts.credit_seconds
         self._merge(known)
         known.runs = sorted(known.runs, key=lambda run: run.ended)[-RUNS_KEPT:]
         self._write(known)
@@ -341,21 +343,28 @@ def taken_back(pilot: Pilot, target: Target) -> list[KnownChange]:
 
     stopped = [applied for applied in pilot.applied if not applied.trial.active]
     load = load_per_core()
+    made = () if pilot.judging is None else pilot.judging.made.values()
+    judged = {id(applied): change for change, applied in made}
     return [
         KnownChange(
-            **asdict(move_of(applied, pilot.program)), state=TAKEN_BACK, reason_code=_reason_code(applied.trial),
-            reason=applied.trial.reason,
+            **asdict(move_of(applied, pilot.program)), state=TAKEN_BACK, reason=applied.trial.reason,
             account={"calls": applied.trial.calls, "checked": applied.trial.checked},
-            evidence=Evidence(blocks=len(applied.trial.pairs), load=load, arguments=list(target.args)),
+            **_verdict_on(applied, judged.get(id(applied)), load, target),
         )
         for applied in stopped
     ]  # fmt: skip
 
 
-def _reason_code(trial: Trial) -> str:
-    if trial.mismatches:
-        return MISMATCH
-    return SLOWER if trial.pairs and trial.gain() < 1 else ""
+def _verdict_on(applied: Applied, change: Change | None, load: float, target: Target) -> dict[str, Any]:
+    """Why a change was taken back, as a code, and what that rests on: the judge's blocks, or the calls of its trial."""
+    trial, blocks, noise = applied.trial, len(applied.trial.pairs), None
+    code = SLOWER if trial.pairs and trial.gain() < 1 else ""
+    if change is not None and change.reason is not None:
+        code = change.reason.code.value
+        if change.evidence is not None:
+            blocks, noise = change.evidence.blocks, change.evidence.noise
+    evidence = Evidence(blocks=blocks, noise=noise, load=load, arguments=list(target.args))
+    return {"reason_code": MISMATCH if trial.mismatches else code, "evidence": evidence}
 
 
 def is_open(pilot: Pilot) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
 from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
+from codedag.autopilot.budget import KERNEL_SECONDS, Budget, unlimited
 from codedag.autopilot.judging import Judging
 from codedag.autopilot.knowledge import Proven
 from codedag.autopilot.openings import Openings
@@ -71,7 +72,9 @@ class Pilot:
     resting: bool = False  # the program runs as written: earlier runs have found nothing
     allow: tuple[Equivalence, ...] = (EXACT,)
     max_overhead: float = MAX_OVERHEAD
+    budget: Budget = field(default_factory=unlimited)
     on_tick: Callable[[], None] = lambda: None
+    earlier_verdict: Callable[[Applied], str] = lambda _: ""  # why an earlier run's verdict forbids a trial
     recorder: Recorder = field(init=False)
     shelf: Shelf = field(init=False)
     rest: Rest = field(default_factory=Rest)
@@ -112,8 +115,9 @@ class Pilot:
 
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
-        self.prove = Proving(self.synchronous, self._aside, self.is_beside)
-        self.shelf = Shelf(synchronous=self.synchronous)
+        self.prove = Proving(self.synchronous, self._aside, self.is_beside, self.budget)
+        self.budget.cpu_clock = lambda: self.beside + self.prove.cpu_seconds()
+        self.shelf = Shelf(synchronous=self.synchronous, on_build=lambda: self.budget.spend(KERNEL_SECONDS, "kernels"))
         self.team, self.replay = WorkerExchange(self), Replay(self)
         self.planning = Planning(self)
         self.rows, self.recalled, self.when_proven = Rows(self), Recalled(self), WhenProven(self)
@@ -388,6 +392,7 @@ class Pilot:
             report = attempt(self.openings.look)
             if self.judging is not None and not isinstance(report, Failed):
                 attempt(self.judging.look, report)
+                self.budget.saved_seconds = self.judging.saved_seconds()
         attempt(self.team.look)
         if not self.observe_only:
             attempt(self.heap.look)

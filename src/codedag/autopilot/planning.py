@@ -13,7 +13,7 @@ from codedag.autopilot.repeats import Repeats
 from codedag.backends.effects import Effects
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import VARIANT
-from codedag.ir.verdict import No
+from codedag.ir.verdict import Code, No
 from codedag.migrate.chain import Chain
 from codedag.migrate.chain import Link as ChainLink
 from codedag.migrate.guard import attempt
@@ -136,7 +136,12 @@ class Planning:
         self.switch(file, applied, prefix.variants())
 
     def switch(self, file: InstrumentedFile, applied: Applied, variants: dict[int, Any]) -> None:
-        """Puts the variants of a change in their places, on trial."""
+        """Puts the variants of a change in their places, on trial; not if an earlier run found it not faster."""
+        why_not = self.pilot.earlier_verdict(applied)
+        if why_not:
+            where = f"{shown_path(file.path)}:{applied.lines(file)[0]}"
+            self.pilot.refused.append(Refused(" > ".join(applied.names), where, why_not, Code.NOT_WORTH))
+            return
         self.begin(applied)
         applied.trial.on_stop = partial(self.pilot.later, partial(self.take_back, applied, list(variants)))
         self.pilot.program.plan(file.path, applied.owner, variants)

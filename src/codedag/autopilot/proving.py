@@ -6,6 +6,8 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from codedag.autopilot.applied import Refused
+from codedag.autopilot.budget import PROOF_SECONDS, PROVER_SECONDS
 from codedag.autopilot.recalled import recall_at
 from codedag.backends.proof import proven_here
 from codedag.backends.registry import Equivalence, Substitution
@@ -13,11 +15,13 @@ from codedag.instrument.guard import attempt
 from codedag.ir import clock as time
 from codedag.ir.verdict import Code, No, Verdict, Yes
 from codedag.migrate.usable import is_there, may_run
+from codedag.trace.recorder import shown_path
 
 if TYPE_CHECKING:  # with what starts processes: only for what is not known
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from codedag.autopilot.applied import Function
+    from codedag.autopilot.budget import Budget
     from codedag.autopilot.find import FoundCall
     from codedag.autopilot.pilot import Pilot
     from codedag.backends.apart import Prover
@@ -25,11 +29,9 @@ if TYPE_CHECKING:  # with what starts processes: only for what is not known
 
 ENDED = "the program ended before it was proven"
 LITTLE = "its calls took too little time to have it proven"
-#: Seconds that calls must have taken before the other process is started for them: it takes longer, on another core.
-WORTH = 0.3
-#: And for what waits while that process runs: its libraries are loaded, and most proofs take it a tenth of a second.
-MORE = 0.03
-WANTED = 0.1  # seconds of calls for which a proof that did not come about is asked for when the next run begins
+#: Seconds saved that a proof must promise for each that it takes: it holds for all later programs of this machine.
+WORTH_FACTOR = 1.0
+WANTED_SECONDS = 0.1  # of calls for which a proof that did not come about is asked for by the next run
 LOADING, LOOK = 30.0, 0.02  # seconds for which a library that is being imported is waited for, and between two looks
 
 
@@ -40,9 +42,10 @@ class Proving:
     """
 
     def __init__(
-        self, synchronous: bool, aside: Callable[[], AbstractContextManager[None]], is_beside: Callable[[], bool]
-    ) -> None:
-        self._synchronous, self._aside, self._is_beside = synchronous, aside, is_beside
+        self, synchronous: bool, aside: Callable[[], AbstractContextManager[None]], is_beside: Callable[[], bool],
+        budget: Budget,
+    ) -> None:  # fmt: skip
+        self._synchronous, self._aside, self._is_beside, self._budget = synchronous, aside, is_beside, budget
         self._prover: Prover | None = None
         self._ended = False
         self._waiting: list[tuple[Substitution, Callable[[], None], Callable[[], float]]] = []
@@ -96,15 +99,37 @@ class Proving:
         """
         self._waiting.append((substitution, then, taken))
 
-    def ahead(self, questions: Collection[tuple[str, str]]) -> None:
-        """Has proven what an earlier run wanted and ended before: the program is still loading its libraries."""
-        if questions and not self._synchronous and not self._ended:
-            self._there().ahead(questions)
+    def ahead(self, questions: Sequence[tuple[str, str]]) -> None:
+        """Has proven what an earlier run wanted and ended before, as many as its credit pays for."""
+        for number in range(len(questions), 0, -1):
+            price = PROVER_SECONDS + number * PROOF_SECONDS
+            if not self._synchronous and not self._ended and self._budget.may(price):
+                self._there().ahead(questions[:number])
+                return
+
+    def cpu_seconds(self) -> float:
+        """CPU seconds of the other process."""
+        return 0.0 if self._prover is None else self._prover.cpu_seconds()
+
+    def is_affordable(self, calls_seconds: float) -> bool:
+        """Whether a proof may be asked for now, for calls that have taken so many seconds."""
+        is_running = self._prover is not None and self._prover.is_running()
+        share = calls_seconds / max(self._budget.elapsed(), 1e-9)
+        price = PROOF_SECONDS + (0.0 if is_running else PROVER_SECONDS)
+        return self._budget.may(price, share, factor=WORTH_FACTOR)
+
+    def is_refused(self, substitution: Substitution, calls_seconds: float) -> bool:
+        """Whether a proof is needed that cannot be afforded now; the next run asks for it then."""
+        if self.is_known(substitution) or self.is_affordable(calls_seconds):
+            return False
+        self._little.add(substitution.name)
+        if calls_seconds >= WANTED_SECONDS:
+            self.unproven[substitution.name] = (substitution.source, substitution.into)
+        return True
 
     def waits(self) -> bool:
         """Whether something is to be done once a proof has ended, or there is one that is worth its time."""
-        least = WORTH if self._prover is None or not self._prover.is_running() else MORE
-        return not self._ended and (self._asked or any(taken() >= least for _, _, taken in self._waiting))
+        return not self._ended and (self._asked or any(self.is_affordable(taken()) for _, _, taken in self._waiting))
 
     def look(self) -> None:
         """Asks for the next proof, that of the longest calls, or does what waited for the one that has ended."""
@@ -124,8 +149,8 @@ class Proving:
 
     def left(self) -> list[Callable[[], None]]:
         """What still waits at the end: it hears that there will be no proof."""
-        self._little = {each.name for each, _, _ in self._waiting[self._asked :]}
-        worth = [each for each, _, taken in self._waiting if taken() >= WANTED]
+        self._little |= {each.name for each, _, _ in self._waiting[self._asked :]}
+        worth = [each for each, _, taken in self._waiting if taken() >= WANTED_SECONDS]
         self.unproven |= {each.name: (each.source, each.into) for each in worth}
         return [then for _, then, _ in self._waiting]
 
@@ -156,10 +181,13 @@ class WhenProven:
     def apply(self, file: InstrumentedFile, owner: str, call: FoundCall, now: bool) -> None:
         """Makes a change at once if its proof is known or what else is done to the call needs it, else later."""
         pilot = self.pilot
-        if now or not pilot.is_beside() or pilot.prove.is_known(call.substitution):
+        taken = partial(self._taken, (file.path, owner), self._share(file, owner, call.site))
+        if now and pilot.is_beside() and pilot.prove.is_refused(call.substitution, taken()):
+            where = f"{shown_path(file.path)}:{file.infos[call.site].line}"
+            pilot.refused.append(Refused(call.substitution.name, where, LITTLE))
+        elif now or not pilot.is_beside() or pilot.prove.is_known(call.substitution):
             pilot.planning.apply_call(file, owner, call)
         elif may_run(call.substitution, pilot.allow, lambda _: Yes) or not is_there(call.substitution):
-            taken = partial(self._taken, (file.path, owner), self._share(file, owner, call.site))
             pilot.prove.soon(call.substitution, partial(self._apply, file, owner, call), taken)
         else:
             pilot.planning.apply_call(file, owner, call)  # which says why not

@@ -9,7 +9,14 @@ import threading
 from os import getpid, getppid  # by name: a program may leave a mock on the module
 from typing import TYPE_CHECKING
 
-from codedag.autopilot.budget import COMPILER_PROCESS_SECONDS, Budget
+from codedag.autopilot.budget import (
+    ADVANCE_SECONDS,
+    COMPILER_PROCESS_SECONDS,
+    LOAD_SECONDS,
+    PROOF_SECONDS,
+    PROVER_SECONDS,
+    Budget,
+)
 from codedag.autopilot.finished import Finished
 from codedag.autopilot.heat import Heat, HeatReport
 from codedag.autopilot.hot import changeable_share
@@ -31,7 +38,6 @@ if TYPE_CHECKING:
     from codedag.trace.rundir import Keeper
 
 LOOK_SECONDS = 0.5  # between two looks at the heat
-LOAD_SECONDS = 0.15  # CPU time of loading the pilot
 #: Of a hot part that could be changed: how likely a faster variant is found, times the share that it saves then.
 EXPECTED_SAVING = 0.4
 JOIN_SECONDS_MAX = 5.0  # of waiting for our thread before a fork and at the end
@@ -57,7 +63,7 @@ class SampledRun(Follower):
         self._thread: HiddenThread | None = None
         self._wake = threading.Event()
         self._store: Store | None = None
-        self._budget = Budget(perf_counter)
+        self._budget = Budget(perf_counter, advance_seconds=ADVANCE_SECONDS)
         self._before: HeatReport | None = None  # the heat at the last look
         self._is_left_alone = False  # an earlier run has found nothing to gain
 
@@ -112,9 +118,7 @@ class SampledRun(Follower):
             return Finished(ending, None)
         from codedag.autopilot.unchanged import conclude
 
-        return conclude(
-            self._keep(), self._store, self.heat.look(), ending, ended - self._started_at, self._is_left_alone
-        )
+        return conclude(self._keep(), self._store, self.heat.look(), ending, self._budget, self._is_left_alone)
 
     def _have_workers_reported(self) -> bool:
         keeper = self._keeper
@@ -131,8 +135,11 @@ class SampledRun(Follower):
         if known is None:
             return
         expected = known.expected_seconds(self.target.args)
-        self._budget = Budget(perf_counter, run_seconds=() if expected is None else (expected,))
-        if known.in_use() or self._store.first():
+        self._budget = Budget(
+            perf_counter, run_seconds=() if expected is None else (expected,), advance_seconds=known.credit_seconds
+        )
+        is_proof_paid = self._budget.may(LOAD_SECONDS + PROVER_SECONDS + PROOF_SECONDS)
+        if known.in_use() or (is_proof_paid and self._store.first()):
             self._load()
         elif not self._asked and NothingToGain(self._store).load(sampled=True) is not None:
             self._is_left_alone = True
@@ -143,8 +150,9 @@ class SampledRun(Follower):
 
         self.loaded = session.load(
             self.target, self._keep(), self.options, self.program, self.heat, self._started_at or None, self._store,
-            self._worker_of,
+            self._worker_of, self._budget,
         )  # fmt: skip
+        self._budget.spend(LOAD_SECONDS, "loading")
         if self._worker_of:
             self.loaded.pilot.team.begin_worker()
 

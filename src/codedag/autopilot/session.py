@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from codedag.autopilot.budget import unlimited
 from codedag.autopilot.estimate import Spans, before_us
 from codedag.autopilot.finished import Finished
 from codedag.autopilot.knowledge_store import NothingToGain as Vain
@@ -38,6 +39,7 @@ from codedag.migrate.memory import Memory
 from codedag.trace.rundir import Keeper, loaded_versions
 
 if TYPE_CHECKING:
+    from codedag.autopilot.budget import Budget
     from codedag.autopilot.heat import Heat
 
 # A graph of so many bytes has some 150,000 operations, whose page takes two seconds.
@@ -72,7 +74,7 @@ def run(target: Target, keeper: Keeper, options: Options | None = None) -> Finis
 
 def load(
     target: Target, keeper: Keeper, options: Options, program: Program | None = None, heat: Heat | None = None,
-    started_at: float | None = None, store: Store | None = None, worker_of: int = 0,
+    started_at: float | None = None, store: Store | None = None, worker_of: int = 0, budget: Budget | None = None,
 ) -> Loaded:  # fmt: skip
     """A pilot that has begun; with `heat` only hot functions are observed, and the program may run already.
 
@@ -81,7 +83,7 @@ def load(
     if heat is None:
         keeper.begin()
         store = None if options.plan is not None or options.observe_only else Store(target, options.looser)
-    pilot = _pilot(program or Program([target.root()]), keeper, options, worker_of)
+    pilot = _pilot(program or Program([target.root()]), keeper, options, worker_of, budget)
     vain = Vain(store) if store is not None else None
     if store is not None and vain is not None and not options.fresh:
         _recall(pilot, store)
@@ -118,9 +120,10 @@ def _before(begun: float | None, started: float) -> Spans:
     return Spans(program=0.0, python=before_us(begun), starting=started - begun)
 
 
-def _pilot(program: Program, keeper: Keeper, options: Options, worker_of: int) -> Pilot:
+def _pilot(program: Program, keeper: Keeper, options: Options, worker_of: int, budget: Budget | None) -> Pilot:
     pilot = Pilot(
         program,
+        budget=unlimited() if budget is None or options.synchronous else budget,
         observe_only=options.observe_only,
         synchronous=options.synchronous,
         plan=options.plan,
@@ -146,6 +149,9 @@ def _recall(pilot: Pilot, store: Store) -> None:
     elif known is not None:
         pilot.known = [change for change in known.in_use() if change.kind not in GONE]
         pilot.kernels = known.kernels
+        pilot.earlier_verdict = lambda applied: known.not_worth_a_trial(
+            applied.kind, applied.path, applied.sites, store.target.args
+        )
     if store.why_not:
         pilot.notes.append(f"{store.why_not}; {'everything was' if known is None else 'they were'} observed afresh")
 
@@ -268,6 +274,7 @@ def _remember(vain: Vain, pilot: Pilot, outcome: Outcome, seconds: float) -> Non
             turn=None if outcome.report.heat is None else outcome.report.heat.turn,
             found_nothing=not outcome.proven and not is_open(pilot) and _was_looked_at(pilot, seconds),
             keeps_freed=bool(pilot.heap.notes()),
+            credit_seconds=0.0 if pilot.budget.is_unlimited else pilot.budget.credit(),
         )
     )
 

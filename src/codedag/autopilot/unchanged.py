@@ -15,6 +15,7 @@ from codedag.ir.plan import Plan
 from codedag.ir.report import Heat, Proof, Report
 
 if TYPE_CHECKING:
+    from codedag.autopilot.budget import Budget
     from codedag.autopilot.heat import HeatReport
     from codedag.autopilot.knowledge_store import Store
     from codedag.instrument.launch import Ending
@@ -29,10 +30,10 @@ LEFT_ALONE = "earlier runs found nothing to gain, so the program ran as written 
 
 
 def conclude(
-    keeper: Keeper, store: Store | None, seen: HeatReport, ending: Ending, seconds: float, is_left_alone: bool
+    keeper: Keeper, store: Store | None, seen: HeatReport, ending: Ending, budget: Budget, is_left_alone: bool
 ) -> Finished:
     """Writes the run (an empty graph and plan, a report of what is slow) and what is known of the program now."""
-    heat = heat_of(seen)
+    heat, seconds = heat_of(seen), budget.elapsed()
     report = Report(
         optimised_seconds=seconds, heat=heat,
         verdict=Proof(identical=True, checked=0, mismatches=0, how="nothing was changed"),
@@ -44,7 +45,7 @@ def conclude(
     if store is not None and is_left_alone:
         store.count_rest(length_of(seconds, store.target))
     elif store is not None:
-        keeper.left("what was found could not be kept", after(_remember, store, heat, seen, seconds))
+        keeper.left("what was found could not be kept", after(_remember, store, heat, seen, budget))
     keeper.end("ok" if ending.code == 0 else "failed", ending.code)
     if keeper.asked:
         from codedag.autopilot.session import keep_page
@@ -53,11 +54,13 @@ def conclude(
     return Finished(ending, keeper, report=report)
 
 
-def _remember(store: Store, heat: Heat, seen: HeatReport, seconds: float) -> None:
+def _remember(store: Store, heat: Heat, seen: HeatReport, budget: Budget) -> None:
+    seconds, known = budget.elapsed(), store.known
     nothing = seconds >= NOTHING_SECONDS_MIN and changeable_share(seen) < NOTHING_SHARE_MAX
-    files = {} if store.known is None else {path: file.sha256 for path, file in store.known.files.items()}
+    files = {} if known is None else {path: file.sha256 for path, file in known.files.items()}
     facts = RunFacts(
         length=length_of(seconds, store.target), functions=heat.functions, turn=heat.turn, found_nothing=nothing,
-        files=files,
+        files=files, unproven=() if known is None else [(each.source, each.into) for each in known.wanted],
+        credit_seconds=budget.credit(),
     )  # fmt: skip
     store.keep(facts)

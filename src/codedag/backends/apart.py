@@ -41,6 +41,7 @@ class Prover:
         self._asked: deque[str] = deque()  # what was asked and is not answered yet, in this order
         self._half = b""  # an answer that has not come to its end
         self._said: dict[str, Verdict] = {}  # where nothing can be kept, this remembers
+        self._cpu_seconds: dict[int, float] = {}  # by number of each other process that there was
 
     def __call__(self, substitution: Substitution) -> Verdict:
         """Yes if the substitution keeps its promise on this machine; what is known already is not proven again."""
@@ -56,6 +57,13 @@ class Prover:
     def is_running(self) -> bool:
         """Whether the other process is there, with what it has loaded."""
         return self._process is not None and self._process.poll() is None
+
+    def cpu_seconds(self) -> float:
+        """CPU seconds of all the other processes so far, as far as the system says."""
+        if self._process is not None and self._process.returncode is None:
+            pid = self._process.pid
+            self._cpu_seconds[pid] = _cpu_seconds(pid) or self._cpu_seconds.get(pid, 0.0)
+        return sum(self._cpu_seconds.values())
 
     def is_asked(self) -> bool:
         """Whether there are answers to come."""
@@ -135,6 +143,7 @@ class Prover:
 
     def rest(self) -> None:
         """Ends the other process, which nobody asks now: a program that waits for any child must not meet it."""
+        self.cpu_seconds()
         process, self._process = self._process, None
         self._forget_questions()
         if process is not None:
@@ -188,6 +197,16 @@ def _start() -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=os.sep,
         env={**_ONE_THREAD, **os.environ},
     )  # fmt: skip
+
+
+def _cpu_seconds(pid: int) -> float:
+    """CPU seconds that a process has taken; 0 where the system does not say."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            user, system = file.read().rpartition(b")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError):
+        return 0.0
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:

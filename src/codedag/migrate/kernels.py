@@ -21,8 +21,8 @@ class Refused(No, frozen=True):
 class Shelf:
     """Kernels that are ready, and those that a background thread is building and proving."""
 
-    def __init__(self, *, synchronous: bool = False) -> None:
-        self._synchronous = synchronous
+    def __init__(self, *, synchronous: bool = False, on_build: Callable[[], None] = lambda: None) -> None:
+        self._synchronous, self._on_build = synchronous, on_build
         self.ready: list[Any] = []
         self._wanted: dict[tuple[Any, ...], object] = {}
         self._refused: dict[tuple[Any, ...], No] = {}
@@ -46,13 +46,17 @@ class Shelf:
         # No lock, which a fork could copy while it is held; a forked worker builds what its parent was building.
         if self._wanted.setdefault((os.getpid(), *key), mark) is mark:
             job = (key, _hollow(view), rows, _hollow(out))
-            thread = HiddenThread(partial(self._build, *job))
-            thread.start()
-            self._threads.append(thread)
+            self._start(partial(self._build, *job))
         if self._synchronous:
             self.wait(600)
             return next((k for k in self.ready if k.accepts(view, rows, table, out)), No("no kernel could be built"))
         return No("its kernel was still being built")
+
+    def _start(self, build: Callable[[], None]) -> None:
+        self._on_build()
+        thread = HiddenThread(build)
+        thread.start()
+        self._threads.append(thread)
 
     def _build(self, key: tuple[Any, ...], view: Any, rows: tuple[int, ...], out: Any) -> None:
         from codedag.tune.table import kernel_for
@@ -81,9 +85,7 @@ class Shelf:
             return Refused("too many different kernels")
         mark = object()
         if self._wanted.setdefault((os.getpid(), spec), mark) is mark:
-            thread = HiddenThread(partial(self._build_flow, spec, build))
-            thread.start()
-            self._threads.append(thread)
+            self._start(partial(self._build_flow, spec, build))
         if self._synchronous:
             self.wait(600)
             return self.flows.get(spec, No("no kernel could be built"))

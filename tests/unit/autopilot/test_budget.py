@@ -40,14 +40,36 @@ def test_two_percent_of_the_time_that_has_passed(clock):
 def test_a_fifth_of_what_was_saved(clock):
     plan = Budget(clock)
     clock.seconds += 10
-    plan.saved(5.0)
+    plan.saved_seconds = 5.0
     assert plan.allowed() == pytest.approx(0.2 + 1.0)
-    plan.saved(-3.0)  # a loss is no debt of the price list: the judge takes such a change back
-    assert plan.allowed() == pytest.approx(1.2)
+
+
+def test_a_candidate_may_cost_more_the_more_it_could_save(clock):
+    plan = Budget(clock)
+    clock.seconds += 10
+    assert plan.allowed(potential_share=0.5) == pytest.approx(0.2 + 0.3)
+    assert plan.may(0.45, potential_share=0.5, factor=1.0)
+    assert not plan.may(0.45, potential_share=0.1, factor=1.0)
+
+
+def test_what_is_not_spent_is_left_to_later_runs(clock):
+    plan = Budget(clock, advance_seconds=0.25)
+    clock.seconds += 10
+    plan.spend(0.15, "proof")
+    assert plan.credit() == pytest.approx(0.25 + 0.2 - 0.15)
+    plan.spend(1.0, "proof")
+    assert plan.credit() == 0.0
+    clock.seconds += 10_000
+    assert plan.credit() == budget.CREDIT_SECONDS_MAX
+
+
+def test_an_unlimited_budget_refuses_nothing(clock):
+    assert Budget(clock, advance_seconds=float("inf")).may(1000.0, potential_share=0.0)
 
 
 def test_cpu_time_of_our_threads_counts(clock):
     cpu = Clock()
+    cpu.seconds = 0.0
     plan = Budget(clock, cpu)
     clock.seconds += 10
     cpu.seconds += 0.15

@@ -65,7 +65,7 @@ def applied(reason="", kind="substitute", names=("Photos.__getitem__",), pairs=(
 
 
 def pilot(*changes):
-    return SimpleNamespace(applied=list(changes), unplanned=[], refused=[])
+    return SimpleNamespace(judging=None, applied=list(changes), unplanned=[], refused=[])
 
 
 # -- proofs that a run ended before
@@ -193,7 +193,7 @@ def test_a_change_of_an_unknown_library_holds_for_the_versions_of_all(store, scr
 def test_what_was_taken_back_is_kept_with_its_evidence():
     program = SimpleNamespace(files={"a.py": SimpleNamespace(sha256="0")})
     slow, wrong = applied(NOT_FASTER, pairs=[(1.0, 2.0)] * 5), applied("it differed", mismatches=1)
-    ended = SimpleNamespace(applied=[applied(), slow, wrong], program=program)
+    ended = SimpleNamespace(judging=None, applied=[applied(), slow, wrong], program=program)
     found = taken_back(ended, Target("a.py", ("--lr", "1")))
     assert [(each.state, each.reason_code) for each in found] == [(TAKEN_BACK, "slower"), (TAKEN_BACK, "mismatch")]
     assert found[0].reason == NOT_FASTER
@@ -227,9 +227,10 @@ def test_what_was_not_faster_is_tried_again_if_share_or_size_differ(
     store().keep(RunFacts(changes=[_stopped(script, **evidence)]))
     found = store().load()
     assert found.in_use() == []
-    told = found.not_worth_a_trial("fuse", str(script), [1, 2], share, nbytes)
+    told = found.not_worth_a_trial("fuse", str(script), [1, 2], [], share, nbytes)
     assert (told == "") is is_tried
-    assert found.not_worth_a_trial("fuse", str(script), [1], share, nbytes) == ""
+    assert found.not_worth_a_trial("fuse", str(script), [1], [], share, nbytes) == ""
+    assert found.not_worth_a_trial("fuse", str(script), [1, 2], ["--all"], share, nbytes) == ""
 
 
 def test_what_was_taken_back_stays_known_until_its_file_changes(store, script):
@@ -259,7 +260,7 @@ def test_a_run_that_ended_before_a_change_was_judged_says_nothing():
     assert is_open(pilot(applied(pairs=())))
     assert not is_open(pilot(applied(), applied(NOT_FASTER)))
     assert not is_open(pilot(applied(kind="recall", pairs=())))
-    assert is_open(SimpleNamespace(applied=[], unplanned=[("a.py", "f")], refused=[]))
+    assert is_open(SimpleNamespace(judging=None, applied=[], unplanned=[("a.py", "f")], refused=[]))
 
 
 def _looked(store, *args, **facts):

@@ -11,6 +11,7 @@ import pytest
 
 from codedag.autopilot import proving as proving_module
 from codedag.autopilot.applied import Watch
+from codedag.autopilot.budget import Budget
 from codedag.autopilot.proving import LITTLE, Proving, WhenProven
 from codedag.backends import apart
 from codedag.backends.apart import ENDED
@@ -70,17 +71,19 @@ class Prover:
 
 @pytest.fixture
 def proving():
-    made = Proving(False, contextlib.nullcontext, lambda: True)
+    seconds = iter([0.0])
+    budget = Budget(lambda: next(seconds, 20.0), advance_seconds=100.0)
+    made = Proving(False, contextlib.nullcontext, lambda: True, budget)
     made._prover = Prover()
     return made
 
 
 def test_short_calls_are_proven_beside_longer_ones_for_which_the_process_runs(proving):
     short, shorter = Substitution("short"), Substitution("shorter")
-    proving.soon(short, lambda: None, lambda: 0.1)
-    proving.soon(shorter, lambda: None, lambda: 0.01)
+    proving.soon(short, lambda: None, lambda: 1.5)
+    proving.soon(shorter, lambda: None, lambda: 0.5)
     assert not proving.waits()  # no process is started for so little
-    proving.soon(Substitution("long"), lambda: None, lambda: 0.5)
+    proving.soon(Substitution("long"), lambda: None, lambda: 5.0)
     for name in ("long", "short"):
         assert proving.waits()
         proving.look()
@@ -115,7 +118,7 @@ def test_no_proof_begins_before_its_calls_took_long_and_the_longest_come_first(p
     for each in map(Substitution, seconds):
         proving.soon(each, lambda each=each: done.append(proving(each)), lambda each=each: seconds[each.name])
     assert not proving.waits()
-    seconds.update(short=2.0, long=4.0)
+    seconds.update(short=3.0, long=4.0)
     assert proving.waits()
     proving.look()
     assert proving._prover.asked == ["long"]
@@ -303,3 +306,16 @@ def test_nobody_waits_for_an_import_once_the_program_has_ended(half_loaded, prov
     proving.end()
     median = find("scipy.ndimage.median_filter", "cpu")[0]
     assert proving.permits(median, [EXACT]) == No("scipy.half_loaded is still being loaded")
+
+
+def test_no_proof_is_asked_for_that_the_budget_does_not_pay(proving):
+    poor = Proving(False, contextlib.nullcontext, lambda: True, Budget(lambda: 0.0))
+    poor._prover = Prover()
+    one = Substitution("one")
+    poor.soon(one, lambda: None, lambda: 9.0)
+    assert not poor.waits()
+    poor.ahead([("one", "there")])
+    assert poor._prover.asked == []
+    assert poor.is_refused(one, 9.0)
+    assert poor.unproven == {"one": ("one", "there")}
+    assert not proving.is_refused(one, 9.0)
