@@ -19,8 +19,10 @@ SWAP_SECONDS = 0.001  # one function gets other code
 HEAP_WALK_SECONDS = 0.03  # all objects are looked through once (210,000 of them: 20 to 30 ms)
 OPEN_FUNCTION_SECONDS = 0.02  # a file is parsed, rewritten and bound (12 to 18 ms; 255 ms for one of 4,039 lines)
 COMPILER_PROCESS_SECONDS = 0.3  # another Python starts and imports what it rewrites with
-PROVER_SECONDS = 0.5  # another Python starts and imports the libraries of a proof (numpy 0.2, scipy 0.5, torch 1.5 s)
-PROOF_SECONDS = 0.4  # one substitution is proven on its generated calls (0.1 to 2 s)
+PROVER_SECONDS = 0.12  # another Python starts to prove substitutions
+PROOF_SECONDS = 0.1  # one substitution is proven on its generated calls (0.03 to 0.5 s)
+#: And it imports their libraries.
+IMPORT_SECONDS = {"scipy": 0.4, "pandas": 0.4, "skimage": 0.6, "sklearn": 0.8, "librosa": 1.5, "torch": 1.5, "cv2": 0.1}
 KERNEL_SECONDS = 0.5  # one kernel is compiled and proven (0.3 to 1 s); one that is on the disk costs nothing
 SAMPLE_SECONDS = 25e-6  # one look at the frames of all threads
 
@@ -112,6 +114,14 @@ class Budget:
     def hold(self, nbytes: int, what: str) -> None:
         """Notes bytes that are held from now on; less than 0: that are not held any more."""
         self.held_by[what] += nbytes
+
+
+def proof_price(source: str, into: str, is_prover_running: bool) -> float:
+    """CPU seconds of the proof of a substitution, by the names of its function and of the library it goes into."""
+    if is_prover_running:
+        return PROOF_SECONDS
+    names = {source.partition(".")[0], into.partition(".")[0]}
+    return PROVER_SECONDS + PROOF_SECONDS + sum(IMPORT_SECONDS.get(name, 0.0) for name in names)
 
 
 def unlimited() -> Budget:

@@ -12,7 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codedag.autopilot.applied import Watch
-from codedag.autopilot.hot import is_hot
+from codedag.autopilot.budget import COMPILER_PROCESS_SECONDS
+from codedag.autopilot.hot import changeable_share, is_hot
 from codedag.instrument.compiler_process import CompilerProcess
 from codedag.instrument.instrumented_file import owner_of
 from codedag.ir import clock as time
@@ -38,16 +39,25 @@ class Openings:
         self._filled: set[tuple[str, int]] = set()
         self.opened: dict[Function, float] = {}  # when
         self.refused: dict[Function, No] = {}
+        self._hot_share = 0.0  # of the time, in functions that a change could reach
 
     @cached_property
     def compiler(self) -> CompilerProcess:
         """The process that parses and rewrites."""
-        return CompilerProcess()
+        return CompilerProcess(may_start=self._may_compile)
+
+    def _may_compile(self) -> bool:
+        return self._pilot.budget.may(COMPILER_PROCESS_SECONDS, self._hot_share)
+
+    def cpu_seconds(self) -> float:
+        """CPU seconds of the compiler process."""
+        return self.compiler.cpu_seconds() if "compiler" in self.__dict__ else 0.0
 
     def look(self) -> HeatReport:
         """Opens what has become hot, and ends observing what has been observed for long; the heat."""
         self._end_long_observing()
         report = self.heat.look()
+        self._hot_share = changeable_share(report)
         if len(self.opened) >= OPENED_MAX:
             return report
         self._want(report)

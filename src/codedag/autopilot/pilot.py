@@ -116,12 +116,17 @@ class Pilot:
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.program.names, self._saw)
         self.prove = Proving(self.synchronous, self._aside, self.is_beside, self.budget)
-        self.budget.cpu_clock = lambda: self.beside + self.prove.cpu_seconds()
+        self.budget.cpu_clock = self._cpu_seconds
         self.shelf = Shelf(synchronous=self.synchronous, on_build=lambda: self.budget.spend(KERNEL_SECONDS, "kernels"))
         self.team, self.replay = WorkerExchange(self), Replay(self)
         self.planning = Planning(self)
         self.rows, self.recalled, self.when_proven = Rows(self), Recalled(self), WhenProven(self)
         self.heap, self.scalars = Heap(self.memory.most_nbytes), Scalars(self)
+
+    def _cpu_seconds(self) -> float:
+        """CPU seconds of our thread and of the processes that work for it."""
+        opening = 0.0 if self.openings is None else self.openings.cpu_seconds()
+        return self.beside + self.prove.cpu_seconds() + opening
 
     # -- the life of a run
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codedag.autopilot.applied import Refused
-from codedag.autopilot.budget import PROOF_SECONDS, PROVER_SECONDS
+from codedag.autopilot.budget import CHANCE, proof_price
 from codedag.autopilot.recalled import recall_at
 from codedag.backends.proof import proven_here
 from codedag.backends.registry import Equivalence, Substitution
@@ -31,7 +31,7 @@ ENDED = "the program ended before it was proven"
 LITTLE = "its calls took too little time to have it proven"
 #: Seconds saved that a proof must promise for each that it takes: it holds for all later programs of this machine.
 WORTH_FACTOR = 1.0
-WANTED_SECONDS = 0.1  # of calls for which a proof that did not come about is asked for by the next run
+AHEAD_SHARE_MAX = 0.2  # of the expected run: proofs that it begins with may take so much, on another core
 LOADING, LOOK = 30.0, 0.02  # seconds for which a library that is being imported is waited for, and between two looks
 
 
@@ -100,36 +100,47 @@ class Proving:
         self._waiting.append((substitution, then, taken))
 
     def ahead(self, questions: Sequence[tuple[str, str]]) -> None:
-        """Has proven what an earlier run wanted and ended before, as many as its credit pays for."""
-        for number in range(len(questions), 0, -1):
-            price = PROVER_SECONDS + number * PROOF_SECONDS
-            if not self._synchronous and not self._ended and self._budget.may(price):
-                self._there().ahead(questions[:number])
-                return
+        """Has proven what an earlier run wanted and ended before, while the program is still loading its libraries."""
+        most, price, number = AHEAD_SHARE_MAX * self._budget.remaining_expected(), 0.0, 0
+        for number, question in enumerate(questions, 1):
+            price += proof_price(*question, is_prover_running=number > 1)
+            if price > most and not self._budget.is_unlimited:
+                number -= 1
+                break
+        if number and not self._synchronous and not self._ended:
+            self._there().ahead(questions[:number])
 
     def cpu_seconds(self) -> float:
         """CPU seconds of the other process."""
         return 0.0 if self._prover is None else self._prover.cpu_seconds()
 
-    def is_affordable(self, calls_seconds: float) -> bool:
+    def is_affordable(self, substitution: Substitution, calls_seconds: float) -> bool:
         """Whether a proof may be asked for now, for calls that have taken so many seconds."""
-        is_running = self._prover is not None and self._prover.is_running()
         share = calls_seconds / max(self._budget.elapsed(), 1e-9)
-        price = PROOF_SECONDS + (0.0 if is_running else PROVER_SECONDS)
-        return self._budget.may(price, share, factor=WORTH_FACTOR)
+        return self._budget.may(self._price(substitution), share, factor=WORTH_FACTOR)
 
     def is_refused(self, substitution: Substitution, calls_seconds: float) -> bool:
-        """Whether a proof is needed that cannot be afforded now; the next run asks for it then."""
-        if self.is_known(substitution) or self.is_affordable(calls_seconds):
+        """Whether a proof is needed that cannot be afforded now; the next run begins with it if that is worth it."""
+        if self.is_known(substitution) or self.is_affordable(substitution, calls_seconds):
             return False
         self._little.add(substitution.name)
-        if calls_seconds >= WANTED_SECONDS:
-            self.unproven[substitution.name] = (substitution.source, substitution.into)
+        self._want(substitution, calls_seconds)
         return True
+
+    def _price(self, substitution: Substitution) -> float:
+        is_running = self._prover is not None and self._prover.is_running()
+        return proof_price(substitution.source, substitution.into, is_running)
+
+    def _want(self, substitution: Substitution, calls_seconds: float) -> None:
+        """Notes for the next run what could have saved more in this one than its proof takes."""
+        if calls_seconds * CHANCE >= self._price(substitution):
+            self.unproven[substitution.name] = (substitution.source, substitution.into)
 
     def waits(self) -> bool:
         """Whether something is to be done once a proof has ended, or there is one that is worth its time."""
-        return not self._ended and (self._asked or any(self.is_affordable(taken()) for _, _, taken in self._waiting))
+        return not self._ended and (
+            self._asked or any(self.is_affordable(what, taken()) for what, _, taken in self._waiting)
+        )
 
     def look(self) -> None:
         """Asks for the next proof, that of the longest calls, or does what waited for the one that has ended."""
@@ -150,8 +161,8 @@ class Proving:
     def left(self) -> list[Callable[[], None]]:
         """What still waits at the end: it hears that there will be no proof."""
         self._little |= {each.name for each, _, _ in self._waiting[self._asked :]}
-        worth = [each for each, _, taken in self._waiting if taken() >= WANTED_SECONDS]
-        self.unproven |= {each.name: (each.source, each.into) for each in worth}
+        for each, _, taken in self._waiting:
+            self._want(each, taken())
         return [then for _, then, _ in self._waiting]
 
     def end(self) -> None:

@@ -9,14 +9,7 @@ import threading
 from os import getpid, getppid  # by name: a program may leave a mock on the module
 from typing import TYPE_CHECKING
 
-from codedag.autopilot.budget import (
-    ADVANCE_SECONDS,
-    COMPILER_PROCESS_SECONDS,
-    LOAD_SECONDS,
-    PROOF_SECONDS,
-    PROVER_SECONDS,
-    Budget,
-)
+from codedag.autopilot.budget import ADVANCE_SECONDS, COMPILER_PROCESS_SECONDS, LOAD_SECONDS, Budget
 from codedag.autopilot.finished import Finished
 from codedag.autopilot.heat import Heat, HeatReport
 from codedag.autopilot.hot import changeable_share
@@ -138,8 +131,7 @@ class SampledRun(Follower):
         self._budget = Budget(
             perf_counter, run_seconds=() if expected is None else (expected,), advance_seconds=known.credit_seconds
         )
-        is_proof_paid = self._budget.may(LOAD_SECONDS + PROVER_SECONDS + PROOF_SECONDS)
-        if known.in_use() or (is_proof_paid and self._store.first()):
+        if known.in_use() or self._store.first():
             self._load()
         elif not self._asked and NothingToGain(self._store).load(sampled=True) is not None:
             self._is_left_alone = True

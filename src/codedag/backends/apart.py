@@ -19,6 +19,7 @@ from typing import Any
 from codedag.backends.proof import known_here, proven_here
 from codedag.backends.registry import Substitution, find
 from codedag.ir import clock as time
+from codedag.ir.processes import cpu_seconds_of
 from codedag.ir.verdict import Code, No, Verdict, Yes
 
 MOST_SECONDS = 120.0  # for one proof; the slowest takes some seconds with its imports
@@ -62,7 +63,7 @@ class Prover:
         """CPU seconds of all the other processes so far, as far as the system says."""
         if self._process is not None and self._process.returncode is None:
             pid = self._process.pid
-            self._cpu_seconds[pid] = _cpu_seconds(pid) or self._cpu_seconds.get(pid, 0.0)
+            self._cpu_seconds[pid] = cpu_seconds_of(pid) or self._cpu_seconds.get(pid, 0.0)
         return sum(self._cpu_seconds.values())
 
     def is_asked(self) -> bool:
@@ -197,16 +198,6 @@ def _start() -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=os.sep,
         env={**_ONE_THREAD, **os.environ},
     )  # fmt: skip
-
-
-def _cpu_seconds(pid: int) -> float:
-    """CPU seconds that a process has taken; 0 where the system does not say."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-            user, system = file.read().rpartition(b")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError):
-        return 0.0
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:

@@ -36,6 +36,10 @@ _DECIDE = (
 )  # fmt: skip
 
 
+#: Requests to the compiler process whose second argument is the digest of the one source that they are about.
+_ABOUT_ONE_SOURCE = frozenset({"lean", "links", "opened", "uses", "called", "digests"})
+
+
 class Entry(msgspec.Struct, frozen=True):
     """One rewritten file: code with placeholders, its sites, and what it took from and gave to other files."""
 
@@ -89,18 +93,47 @@ class Cache:
         """Keeps an entry; another process sees all of it or nothing."""
         if self.folder is None:
             return
-        part = ""
         try:
             place = self._place(path, sha256, form)
-            part = f"{place}.{os.getpid()}"
-            body = marshal.dumps(astuple(entry))
+        except OSError:  # our own sources cannot be read
+            return
+        self._store(place, astuple(entry))
+
+    def _store(self, place: str, content: bytes | tuple[Any, ...]) -> None:
+        part = f"{place}.{os.getpid()}"
+        try:
+            body = content if isinstance(content, bytes) else marshal.dumps(content)
             with open(part, "xb", opener=_privately) as file:
                 file.write(_MAGIC + zlib.crc32(body).to_bytes(4, "little") + body)
             Path(part).replace(place)
             self._bound(len(body))
         except (OSError, ValueError):
-            if part:
-                _drop(part)
+            _drop(part)
+
+    def load_answer(self, kind: str, arguments: tuple[Any, ...]) -> bytes | None:
+        """What the compiler process answered to this very request about these very sources, or None."""
+        place = self._place_of_answer(kind, arguments)
+        try:
+            body = None if place is None else _checked(_read(place))
+            return None if body is None else bytes(body)
+        except OSError:
+            return None
+
+    def store_answer(self, kind: str, arguments: tuple[Any, ...], answer: bytes) -> None:
+        """Keeps an answer of the compiler process."""
+        place = self._place_of_answer(kind, arguments)
+        if place is not None:
+            self._store(place, answer)
+
+    def _place_of_answer(self, kind: str, arguments: tuple[Any, ...]) -> str | None:
+        stamps = _stamps(kind, arguments)
+        if self.folder is None or stamps is None:
+            return None
+        try:
+            facts = f"{answers_version()}\0{kind}\0{arguments!r}\0{stamps!r}"
+        except OSError:  # our own sources cannot be read
+            return None
+        return f"{self.folder}/{digest(facts.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
     def _bound(self, nbytes: int) -> None:
         """Drops the oldest entries once there is too much; the folder is looked at only now and then."""
@@ -132,6 +165,25 @@ def rewriter_version() -> str:
         ours.update(Path(__file__).with_name(f"{name}.py").read_bytes())
     python = (importlib.util.MAGIC_NUMBER.hex(), sys.implementation.cache_tag, sys.flags.optimize, sys.byteorder)
     return f"{ours.hexdigest()} {python}"
+
+
+@cache
+def answers_version() -> str:
+    """What else decides about an answer of the compiler process than the sources: all of this room, and this Python."""
+    ours = digest()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        ours.update(path.read_bytes())
+    return f"{ours.hexdigest()} {rewriter_version()}"
+
+
+def _stamps(kind: str, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """What tells whether the sources of a request are the same as before; None: that cannot be told."""
+    if kind == "compiled_names":
+        try:
+            return tuple((s.st_size, s.st_mtime_ns) for s in map(os.stat, arguments[0]))
+        except OSError:
+            return None
+    return () if kind in _ABOUT_ONE_SOURCE and len(arguments) > 1 and arguments[1] else None
 
 
 def _is_private(status: os.stat_result, kind: Callable[[int], bool]) -> bool:

@@ -17,11 +17,13 @@ import subprocess
 import sys
 import weakref
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from codedag.instrument.cache import Cache
 from codedag.instrument.children import renew_in_fork
 from codedag.ir import clock as time
+from codedag.ir.processes import cpu_seconds_of
 from codedag.ir.verdict import Code, No
 
 #: Request kinds and the functions that answer them there, as module:function; further rooms add rows.
@@ -71,12 +73,16 @@ class CompilerProcess:
         seconds_max: float = REQUEST_SECONDS_MAX,
         *,
         only_idle: bool = True,  # it runs only where a core is idle; else as any other process
+        may_start: Callable[[], bool] = lambda: True,  # asked by each `poll` until it says yes
     ) -> None:
         # as the program's at its start
         self._environment = _with_whole_paths(os.environ if environment is None else environment)
-        self._seconds_max, self._only_idle = seconds_max, only_idle
+        self._seconds_max, self._only_idle, self._may_start = seconds_max, only_idle, may_start
+        self._deferred: list[Ticket] = []  # until the process may be started
         self._socket: socket.socket | None = None
         self._is_greeted = False  # the process has said its number
+        self._pid = 0
+        self._cpu_seconds = 0.0  # of processes that have ended
         self._pid_handle = -1  # a descriptor of the process, where the system has such: a number may be used again
         self._open: deque[Ticket] = deque()  # sent and not answered, in this order
         self._to_send = bytearray()
@@ -85,6 +91,7 @@ class CompilerProcess:
         self._until = 0.0  # when the answer to the first request must be there
         self._starts = 0  # since the last answer
         self._given_up: No | None = None
+        self._cache = Cache()
         _living.add(self)
 
     def ask(self, kind: str, *arguments: Any) -> Ticket:
@@ -92,12 +99,20 @@ class CompilerProcess:
         ticket = Ticket(kind, arguments)
         if kind not in KINDS:
             self._finish(ticket, No(f"no request is called {kind!r}", Code.FAILED))
+        elif (known := self._cache.load_answer(kind, arguments)) is not None:
+            self._finish(ticket, _answer_of(known))
+        elif self._socket is None and self._given_up is None and not self._may_start():
+            self._deferred.append(ticket)
         else:
             self._send(ticket)
         return ticket
 
     def poll(self) -> list[Ticket]:
         """The tickets that were answered since the last time; takes in what is there and does not wait."""
+        if self._deferred and (self._given_up is not None or self._may_start()):
+            deferred, self._deferred = self._deferred, []
+            for ticket in deferred:
+                self._send(ticket)
         if self._socket is not None:
             self._flush()
         if self._socket is not None:
@@ -107,9 +122,13 @@ class CompilerProcess:
         finished, self._finished = self._finished, []
         return finished
 
+    def cpu_seconds(self) -> float:
+        """CPU seconds of the process and of those before it, as far as the system says."""
+        return self._cpu_seconds + (cpu_seconds_of(self._pid) if self._pid else 0.0)
+
     def is_busy(self) -> bool:
         """Whether answers are to come, or to be taken."""
-        return bool(self._open or self._finished)
+        return bool(self._open or self._finished or self._deferred)
 
     def is_running(self) -> bool:
         """Whether there is a process, as far as is known without asking it."""
@@ -123,6 +142,7 @@ class CompilerProcess:
         """Ends the process; what was asked is answered with No, and so is every later request."""
         self._given_up = No("the program ended before the compiler process answered", Code.ENDED)
         self._abandon(self._given_up)
+        self.poll()
 
     def forget(self) -> None:
         """In a process that was just forked: the compiler process is its parent's, and a new one may be started."""
@@ -185,7 +205,8 @@ class CompilerProcess:
             body = bytes(self._received[LENGTH_NBYTES:end])
             del self._received[:end]
             if not self._is_greeted:
-                self._is_greeted, self._pid_handle = True, _handle_of(marshal.loads(body), self._socket)
+                self._is_greeted, self._pid = True, marshal.loads(body)
+                self._pid_handle = _handle_of(self._pid, self._socket)
             elif self._open:
                 self._answer(body)
 
@@ -228,6 +249,7 @@ class CompilerProcess:
             self._given_up = No(f"the compiler process cannot be started: {error}", Code.UNSTARTABLE)
 
     def _drop(self, *, kill: bool) -> None:
+        self._cpu_seconds, self._pid = self.cpu_seconds(), 0
         if self._pid_handle >= 0:
             if kill:
                 _kill(self._pid_handle)

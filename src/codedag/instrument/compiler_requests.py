@@ -11,6 +11,7 @@ import re
 import types
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import astuple
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -79,15 +80,22 @@ def called(path: str, sha256: str, names: Collection[str], modules: bool, main: 
 def links_in(source: bytes, path: str, compiled: Compiled, main: bool, kind: str) -> tuple[Any, ...]:
     """The links of one kind in a source, or what its calls call."""
     from codedag.instrument import links as found
-    from codedag.instrument.numbering import number
 
-    tree = parsed(source, path)
+    tree = _numbered(source, path, tuple(sorted(compiled.names)), compiled.modules)
     if kind == "called":
         return tuple(_called_in(tree))
-    number(tree, path, compiled)
     if kind == "uses":
         return tuple(found.uses(tree, main=main).items())
     return tuple(astuple(link) for link in (found.opened if kind == "opened" else found.links)(tree, main=main))
+
+
+@lru_cache(maxsize=1)  # one after the other is asked about each file
+def _numbered(source: bytes, path: str, names: tuple[str, ...], modules: bool) -> ast.Module:
+    from codedag.instrument.numbering import number
+
+    tree = parsed(source, path)
+    number(tree, path, Compiled(set(names), modules))
+    return tree
 
 
 def _called_in(tree: ast.Module) -> Iterator[tuple[int, int, int | None, int | None, str]]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
+from enum import Enum
 from typing import Any
 
 from codedag.migrate.copies import ATOMS
 
 
 def is_plain(value: Any, depth: int = 3) -> bool:
-    """Whether a value is a number, a text, a dtype, or a short nest of tuples and lists of such."""
+    """Whether a value is a number, a text, a member of an enumeration, a dtype, or a short nest of tuples of such."""
     if type(value) in (tuple, list):
         return depth > 0 and all(is_plain(item, depth - 1) for item in value)
-    if type(value) in ATOMS or type(value) is slice:
+    if type(value) in ATOMS or type(value) is slice or isinstance(value, Enum):
         return True
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.dtype | type)

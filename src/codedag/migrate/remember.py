@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from io import BufferedReader
 from itertools import takewhile
+from pathlib import Path, PurePath
 from sys import _getframe
 from typing import Any
 
@@ -43,7 +44,8 @@ LEARN = 16  # calls that only show how far the prefix reaches
 SETTLED_NS = 100_000_000  # a file that was changed within this time may change again without a new time stamp
 CAN_CHANGE_UNSEEN = "it reads a file that can change without being noticed"  # mapped to write by this process
 _WRITES = (SETITEM, INPLACE)  # sites whose operation is an effect on an operand, not a new value
-_WORDS = ATOMS - {float}  # equal ones of one type cannot be told apart
+PATHS = frozenset({type(Path()), type(PurePath())})  # of pathlib: as immutable as texts
+_WORDS = (ATOMS | PATHS) - {float}  # equal ones of one type cannot be told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +237,8 @@ class Prefix:
         if not isinstance(known, Known) or known.effect is not Effect.READS or not known.files:
             self.trial.decline("it is not known to read only the files that it is given")
             return None
-        if not all(type(value) in ATOMS for value in (*args, *keywords.values())):
+        if not all(type(value) in ATOMS or type(value) in PATHS for value in (*args, *keywords.values())):
+            self.trial.decline("an argument that is neither a number nor a text nor a path")
             return None
         files = [args[place] if isinstance(place, int) else keywords.get(place) for place in known.files]
         what = (function, told_apart(args), told_apart(tuple(keywords.items())))

@@ -80,8 +80,8 @@ def proving():
 
 def test_short_calls_are_proven_beside_longer_ones_for_which_the_process_runs(proving):
     short, shorter = Substitution("short"), Substitution("shorter")
-    proving.soon(short, lambda: None, lambda: 1.5)
-    proving.soon(shorter, lambda: None, lambda: 0.5)
+    proving.soon(short, lambda: None, lambda: 0.5)
+    proving.soon(shorter, lambda: None, lambda: 0.2)
     assert not proving.waits()  # no process is started for so little
     proving.soon(Substitution("long"), lambda: None, lambda: 5.0)
     for name in ("long", "short"):
@@ -130,7 +130,7 @@ def test_no_proof_begins_before_its_calls_took_long_and_the_longest_come_first(p
 
 
 def test_what_would_have_saved_little_is_not_asked_for_by_the_next_run(proving):
-    proving.soon(Substitution("short"), lambda: None, lambda: 0.05)
+    proving.soon(Substitution("short"), lambda: None, lambda: 0.3)
     proving.end()
     for then in proving.left():
         then()

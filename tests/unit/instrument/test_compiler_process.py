@@ -231,3 +231,41 @@ def test_a_forked_process_has_no_connection(compiler: CompilerProcess) -> None:
         os._exit(0 if compiler.descriptor() == -1 and not compiler.is_busy() else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert isinstance(_pid(compiler), int)
+
+
+def test_an_answer_that_was_given_before_needs_no_process(compiler: CompilerProcess, source: str):
+    request = ("links", source, sha256(SOURCE).hexdigest(), (), False, False)
+    first = answer(compiler, compiler.ask(*request))
+    again = CompilerProcess(only_idle=False)
+    ticket = again.ask(*request)
+    assert ticket.is_answered
+    assert ticket.answer == first
+    assert not again.is_running()
+    other = again.ask("links", source, "0" * 64, (), False, False)  # another source: it must be looked at
+    assert isinstance(answer(again, other), No)
+    again.close()
+
+
+def test_names_read_by_other_compilers_are_looked_for_again_in_an_edited_source(compiler: CompilerProcess, source: str):
+    assert answer(compiler, compiler.ask("compiled_names", (source,))) == ()
+    assert compiler.ask("compiled_names", (source,)).is_answered
+    Path(source).write_bytes(SOURCE + b"import numba\n@numba.njit\ndef g(x): return x\n")
+    ticket = compiler.ask("compiled_names", (source,))
+    assert not ticket.is_answered
+    assert not isinstance(answer(compiler, ticket), No)
+
+
+def test_no_process_is_started_before_it_may_be(source: str):
+    may: list[bool] = []
+    compiler = CompilerProcess(only_idle=False, may_start=lambda: bool(may))
+    ticket = compiler.ask("digests", source, sha256(SOURCE).hexdigest())
+    compiler.poll()
+    assert (compiler.is_running(), compiler.is_busy(), ticket.is_answered) == (False, True, False)
+    may.append(True)
+    assert answer(compiler, ticket) == compiler_requests.digests(source, "")
+    assert compiler.cpu_seconds() >= 0.0
+    compiler.close()
+    late = CompilerProcess(only_idle=False, may_start=lambda: False)
+    ticket = late.ask("digests", source, "")
+    late.close()
+    assert isinstance(ticket.answer, No)
