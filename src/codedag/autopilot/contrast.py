@@ -198,7 +198,8 @@ class Contrast:
     def look(self) -> Decision:
         """KEEP or SLOWER if the rounds of the present test show it, at a look that the error rate pays for."""
         count = len(self.wall) - self._tested
-        if count in self.policy.clear_looks and (clear := self._clear()) is not Decision.OPEN:
+        ratio = self.policy.clear_looks.get(count)
+        if ratio is not None and (clear := self._clear(ratio)) is not Decision.OPEN:
             return self._decided(clear)
         if count < self._next_look:
             return Decision.OPEN
@@ -211,10 +212,10 @@ class Contrast:
             return Decision.OPEN
         return self._decided(Decision.KEEP if found > 0 else Decision.SLOWER)
 
-    def _clear(self) -> Decision:
+    def _clear(self, ratio: float) -> Decision:
         """The decision if every single pair shows a large difference in the same direction."""
         pairs = [each for pair in self._pairs[self._tested :] for each in pair]
-        large = math.log(self.policy.clear_ratio)
+        large = math.log(ratio)
         if min(pairs) > large:
             return Decision.KEEP
         return Decision.SLOWER if max(pairs) < -large else Decision.OPEN

@@ -55,6 +55,13 @@ class Judging:
             self.clock.dirty()
         self.made[number] = (change, applied)
 
+    def trust(self, applied: Applied) -> None:
+        """Begins with a change that an earlier run's turns have shown to be faster."""
+        for change, each in self.made.values():
+            if each is applied:
+                with self.clock.lock:
+                    self.judge.trust(change)
+
     def look(self, report: HeatReport) -> None:
         """Brings the accounts up to date, decides by them, and sees to it that turns are counted."""
         for change, applied in list(self.made.values()):

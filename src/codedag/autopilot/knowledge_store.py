@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import asdict, replace
 
+from codedag.autopilot.change import State
 from codedag.autopilot.knowledge import (
     MISMATCH,
     NOTHING_RUNS,
@@ -353,6 +354,27 @@ def taken_back(pilot: Pilot, target: Target) -> list[KnownChange]:
         )
         for applied in stopped
     ]  # fmt: skip
+
+
+def with_verdicts(moves: Iterable[Proven], pilot: Pilot, target: Target) -> list[Proven]:
+    """The changes that a run leaves to later ones, with evidence where its turns have shown them to be faster."""
+    made = () if pilot.judging is None else pilot.judging.made.values()
+    kept = {
+        (applied.kind, applied.path, tuple(applied.sites)): change.evidence
+        for change, applied in made if change.state is State.IN_USE
+    }  # fmt: skip
+    before = {change.key: change for change in pilot.known if isinstance(change, KnownChange)}
+    found: list[Proven] = []
+    for move in moves:
+        evidence, known = kept.get(move.key), before.get(move.key)
+        if evidence is not None:
+            shown = Evidence(blocks=evidence.blocks, noise=evidence.noise, arguments=list(target.args))
+            found.append(
+                KnownChange(**{name: getattr(move, name) for name in Proven.__struct_fields__}, evidence=shown)
+            )
+        else:
+            found.append(known if known is not None and move.key in kept else move)
+    return found
 
 
 def _verdict_on(applied: Applied, change: Change | None, load: float, target: Target) -> dict[str, Any]:

@@ -436,7 +436,12 @@ class Pilot:
             )
 
     def _settle_known_functions(self) -> None:
-        """Functions whose changes were known from the start may show nothing else: they are planned all the same."""
+        """Functions whose changes were known from the start may show nothing else: they are planned all the same.
+
+        By heat they are opened like any other: there may be more to change in them than an earlier run had time for.
+        """
+        if self.openings is not None:
+            return
         for applied in [each for each in self.applied if each.known and each.trial.calls >= OBSERVE]:
             if not self.observe_only:
                 self.settle((applied.path, applied.owner))

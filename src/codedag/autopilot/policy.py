@@ -60,9 +60,8 @@ class Policy:
     first_look: int = 7  # rounds of four blocks; fewer cannot show 3 % by a rank test (2^-6 = 1.6 %)
     look_growth: float = 1.41
     least_ratio: float = 1.002  # a smaller difference is none
-    # A large difference is decided earlier: all pairs of the first four rounds must show 10 %, in one direction.
-    clear_looks: tuple[int, ...] = (4, 6)
-    clear_ratio: float = 1.10
+    # A large difference is decided earlier: all pairs of the first rounds must show this ratio, in one direction.
+    clear_looks: Mapping[int, float] = field(default_factory=lambda: {2: 1.5, 4: 1.10, 6: 1.10})
     outlier_ratio: float = 3.0  # a block this much longer than its kind's median is void
     outlier_window: int = 9  # blocks whose median it is
     outlier_turn_ratio: float = (

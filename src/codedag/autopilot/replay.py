@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
 from codedag.autopilot.applied import PLACE, Refused
-from codedag.autopilot.knowledge import Proven
+from codedag.autopilot.knowledge import KnownChange, Proven
 from codedag.autopilot.rows import ROW_BY_ROW
 from codedag.devices.present import load
 from codedag.instrument.program import InstrumentedFile
@@ -91,6 +91,8 @@ class Replay:
         done = attempt(make, file, move)
         for applied in self.pilot.applied[before:]:
             applied.known = True
+            if self.pilot.judging is not None and isinstance(move, KnownChange) and move.evidence.blocks:
+                self.pilot.judging.trust(applied)
         if isinstance(done, Failed):
             line = file.infos[move.sites[0]].line if move.sites and move.sites[0] < len(file.infos) else 0
             self._refuse(f"{move.kind} of {whose}", f"{shown_path(file.path)}:{line}", done.reason)

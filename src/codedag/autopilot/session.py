@@ -18,7 +18,7 @@ from codedag.autopilot.budget import unlimited
 from codedag.autopilot.estimate import Spans, before_us
 from codedag.autopilot.finished import Finished
 from codedag.autopilot.knowledge_store import NothingToGain as Vain
-from codedag.autopilot.knowledge_store import RunFacts, Store, is_open, length_of, taken_back
+from codedag.autopilot.knowledge_store import RunFacts, Store, is_open, length_of, taken_back, with_verdicts
 from codedag.autopilot.live import Live
 from codedag.autopilot.options import Options
 from codedag.autopilot.outcome import Outcome, conclude
@@ -262,14 +262,16 @@ def _remember(vain: Vain, pilot: Pilot, outcome: Outcome, seconds: float) -> Non
     tried = {move.key for move in outcome.tried}
     unused = [move for move in pilot.known if move.key not in tried and move.file not in pilot.replay.stale]
     own = [(kernel.spec.itemsize, kernel.spec.channels) for kernel in pilot.shelf.ready]
+    target = vain.store.target
+    proven = with_verdicts(outcome.proven, pilot, target)
     vain.store.keep(
         RunFacts(
-            changes=[*outcome.proven, *unused, *taken_back(pilot, vain.store.target)],
+            changes=[*proven, *unused, *taken_back(pilot, target)],
             libraries=set(loaded_versions()) - {"python", "codedag", "platform"},
             kernels=[*own, *pilot.team.crew.kernels()],
             unproven=pilot.prove.unproven.values(),
             files={path: file.sha256 for path, file in pilot.program.files.items()},
-            length=length_of(seconds, vain.store.target),
+            length=length_of(seconds, target),
             functions=None if outcome.report.heat is None else outcome.report.heat.functions,
             turn=None if outcome.report.heat is None else outcome.report.heat.turn,
             found_nothing=not outcome.proven and not is_open(pilot) and _was_looked_at(pilot, seconds),
