@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from codedag.instrument.codes import owner_of
 from codedag.instrument.places import PROTECTED_PACKAGES, is_installed, is_standard_library
 
 if TYPE_CHECKING:
@@ -33,16 +35,22 @@ def is_protected(path: str) -> bool:
     return package in PROTECTED_PACKAGES
 
 
-def changeable_share(report: HeatReport, before: HeatReport | None = None) -> float:
+def changeable_share(
+    report: HeatReport, before: HeatReport | None = None, left_alone: Collection[tuple[str, str]] = ()
+) -> float:
     """The share of the CPU time since an earlier report in code in which, or in whose native calls, changes are made.
 
     Imports at the start of a program would hide for long what it does then.
     """
-    reached, passed = _changeable_seconds(report), report.cpu_seconds
+    reached, passed = _changeable_seconds(report, left_alone), report.cpu_seconds
     if before is not None:
-        reached, passed = reached - _changeable_seconds(before), passed - before.cpu_seconds
+        reached, passed = reached - _changeable_seconds(before, left_alone), passed - before.cpu_seconds
     return min(max(reached, 0.0) / max(passed, 1e-9), 1.0) if passed > 0 else 0.0
 
 
-def _changeable_seconds(report: HeatReport) -> float:
-    return sum(each.self_seconds for each in report.functions if not is_protected(each.file))
+def _changeable_seconds(report: HeatReport, left_alone: Collection[tuple[str, str]]) -> float:
+    return sum(
+        each.self_seconds
+        for each in report.functions
+        if not is_protected(each.file) and (each.file, owner_of(each.qualname)) not in left_alone
+    )

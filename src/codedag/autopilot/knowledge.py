@@ -135,6 +135,15 @@ class Wanted(msgspec.Struct, frozen=True):
     tries: Natural = 0
 
 
+class Barren(msgspec.Struct, frozen=True):
+    """A function in which nothing could be changed, and for how many runs it is left alone."""
+
+    file: str
+    function: str
+    left: Natural = NOTHING_RUNS
+    runs: Natural = NOTHING_RUNS  # between two looks at it
+
+
 class Nothing(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict that nothing in the program could be made faster; settings of the process do not count."""
 
@@ -164,11 +173,16 @@ class Knowledge(msgspec.Struct, kw_only=True):
     wanted: list[Wanted] = []
     drivers: list[Driver] = []
     nothing: Nothing | None = None
+    barren: list[Barren] = []
     credit_seconds: Seconds = 0.0  # of CPU time that runs have left to later ones
 
     def in_use(self) -> list[KnownChange]:
         """The changes with which a run begins."""
         return [change for change in self.changes if change.state == IN_USE]
+
+    def left_alone(self) -> frozenset[tuple[str, str]]:
+        """The functions that this run does not look at: an earlier one found nothing to change in them."""
+        return frozenset((each.file, each.function) for each in self.barren if each.left)
 
     def expected_seconds(self, arguments: Iterable[str] = ()) -> float | None:
         """How long a run takes: the median of those with these arguments, else of all; None before the first."""
@@ -203,6 +217,7 @@ class Knowledge(msgspec.Struct, kw_only=True):
         edited = [path for path, file in self.files.items() if not file.is_same(path)]
         self.files = {path: file for path, file in self.files.items() if path not in edited}
         self.heat = [each for each in self.heat if each.file not in edited]
+        self.barren = [each for each in self.barren if each.file in self.files]
         self.drivers = [each for each in self.drivers if each.file not in edited]
         self.turn = None if self.turn is not None and self.turn.file in edited else self.turn
         self.nothing = None if edited else self.nothing

@@ -18,6 +18,7 @@ from codedag.autopilot.knowledge import (
     NOTHING_RUNS,
     SLOWER,
     TAKEN_BACK,
+    Barren,
     Driver,
     Evidence,
     Knowledge,
@@ -75,6 +76,7 @@ class RunFacts:
     found_nothing: bool = False  # no change is in use, and nothing was left open
     keeps_freed: bool = False
     credit_seconds: float = 0.0  # of CPU time left to later runs
+    barren: Collection[tuple[str, str]] = ()  # functions (file and name) in which nothing could be changed
 
 
 @dataclass(slots=True)
@@ -157,6 +159,7 @@ class Store:
         known.drivers = before.drivers if facts.drivers is None else list(facts.drivers)
         known.files = {path: KnownFile.now(path, digest) for path, digest in facts.files.items()}
         known.changes = _changes(facts, before)
+        known.barren = _barren(facts.barren, before)
         known.kernels = sorted(set(facts.kernels))
         known.wanted = [Wanted(*each, tries.get(each, 0)) for each in sorted(set(facts.unproven))]
         known.nothing, known.credit_seconds = self._nothing(facts), facts.credit_seconds
@@ -304,6 +307,16 @@ def _changes(facts: RunFacts, before: Knowledge) -> list[KnownChange]:
     for change in (*facts.changes, *same):
         every.setdefault(change.key, change)
     return [_with_versions(each, facts.libraries) for each in every.values() if each.kind in MOVES]
+
+
+def _barren(found: Collection[tuple[str, str]], before: Knowledge) -> list[Barren]:
+    """The functions to leave alone: those of this run, for longer if it was so before, and those of earlier ones."""
+    known = {(each.file, each.function): each for each in before.barren}
+    new = []
+    for key in found:
+        runs = NOTHING_RUNS if key not in known else min(2 * known[key].runs, NOTHING_RUNS_MAX)
+        new.append(Barren(*key, runs, runs))
+    return [*new, *(replace(each, left=max(each.left - 1, 0)) for key, each in known.items() if key not in found)]
 
 
 def _hottest(functions: Iterable[HotFunction]) -> list[HotFunction]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from codedag.autopilot.applied import Watch
 from codedag.autopilot.budget import COMPILER_PROCESS_SECONDS
 from codedag.autopilot.hot import changeable_share, is_hot
+from codedag.instrument.codes import owner_of
 from codedag.instrument.compiler_process import CompilerProcess
-from codedag.instrument.instrumented_file import owner_of
 from codedag.ir import clock as time
 from codedag.ir.verdict import Code, No
 
@@ -57,7 +57,7 @@ class Openings:
         """Opens what has become hot, and ends observing what has been observed for long; the heat."""
         self._end_long_observing()
         report = self.heat.look()
-        self._hot_share = changeable_share(report)
+        self._hot_share = changeable_share(report, left_alone=self._pilot.left_alone)
         if len(self.opened) >= OPENED_MAX:
             return report
         self._want(report)
@@ -95,7 +95,8 @@ class Openings:
                 room -= 1
 
     def _is_new(self, key: Function) -> bool:
-        return key not in self.opened and key not in self.refused and not self._pilot.is_planned(key)
+        is_known = key in self.opened or key in self.refused or key in self._pilot.left_alone
+        return not is_known and not self._pilot.is_planned(key)
 
     def _observed(self) -> list[Function]:
         watches = self._pilot.watches

@@ -83,6 +83,8 @@ class Pilot:
     notes: list[str] = field(default_factory=list)
     log: Log = field(default_factory=Log)
     watches: dict[Function, Watch] = field(default_factory=dict)
+    left_alone: frozenset[Function] = frozenset()  # earlier runs have found nothing to change in them
+    barren: set[Function] = field(default_factory=set)  # nothing could be changed in them
     settled: Settled = field(default_factory=Settled)
     started_at: float = 0.0
     forked: int = 0
@@ -412,7 +414,10 @@ class Pilot:
             planned: Any = Failed(f"planning others has taken {self.beside:.0f} s already")
             attempt(self.planning.install, function[0], [function[1]])
         else:
+            before = self.prove.questions, len(self.applied), len(self.refused)
             planned = attempt(self.planning.plan, *function)
+            if (self.prove.questions, len(self.applied), len(self.refused)) == before:
+                self.barren.add(function)
         if isinstance(planned, Failed):
             self.refused.append(Refused("planning", f"{shown_path(function[0])} {function[1]}", planned.reason))
         if function in self.unplanned:

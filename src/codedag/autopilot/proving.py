@@ -50,6 +50,7 @@ class Proving:
         self._ended = False
         self._waiting: list[tuple[Substitution, Callable[[], None], Callable[[], float]]] = []
         self._asked = False  # the first of these
+        self.questions = 0  # that were asked so far
         self._little: set[str] = set()  # what was never asked for
         self.unproven: dict[str, tuple[str, str]] = {}  # what was wanted and not proven: source and library by name
 
@@ -97,6 +98,7 @@ class Proving:
 
         `taken` says how many seconds the calls that it is for have taken.
         """
+        self.questions += 1
         self._waiting.append((substitution, then, taken))
 
     def ahead(self, questions: Sequence[tuple[str, str]]) -> None:

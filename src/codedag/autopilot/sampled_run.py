@@ -58,6 +58,7 @@ class SampledRun(Follower):
         self._store: Store | None = None
         self._budget = Budget(perf_counter, advance_seconds=ADVANCE_SECONDS)
         self._before: HeatReport | None = None  # the heat at the last look
+        self._left_alone: frozenset[tuple[str, str]] = frozenset()  # functions in which nothing can be changed
         self._is_left_alone = False  # an earlier run has found nothing to gain
 
     # -- the life of a run
@@ -127,7 +128,7 @@ class SampledRun(Follower):
         known = None if self.options.fresh else self._store.load()
         if known is None:
             return
-        expected = known.expected_seconds(self.target.args)
+        expected, self._left_alone = known.expected_seconds(self.target.args), known.left_alone()
         self._budget = Budget(
             perf_counter, run_seconds=() if expected is None else (expected,), advance_seconds=known.credit_seconds
         )
@@ -159,7 +160,7 @@ class SampledRun(Follower):
         """Whether what can be expected to be saved in the rest of the run pays for the pilot and its first function."""
         price, before = LOAD_SECONDS + COMPILER_PROCESS_SECONDS, self._before
         self._before = report
-        return self._budget.is_worth(price, changeable_share(report, before), EXPECTED_SAVING)
+        return self._budget.is_worth(price, changeable_share(report, before, self._left_alone), EXPECTED_SAVING)
 
     def _start_thread(self) -> None:
         if self.loaded is None and not self._is_left_alone:

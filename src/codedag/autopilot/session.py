@@ -148,7 +148,7 @@ def _recall(pilot: Pilot, store: Store) -> None:
         pilot.notes.append(f"the plan of an earlier run could not be used: {known.reason}")
     elif known is not None:
         pilot.known = [change for change in known.in_use() if change.kind not in GONE]
-        pilot.kernels = known.kernels
+        pilot.kernels, pilot.left_alone = known.kernels, known.left_alone()
         pilot.earlier_verdict = lambda applied: known.not_worth_a_trial(
             applied.kind, applied.path, applied.sites, store.target.args
         )
@@ -276,6 +276,7 @@ def _remember(vain: Vain, pilot: Pilot, outcome: Outcome, seconds: float) -> Non
             turn=None if outcome.report.heat is None else outcome.report.heat.turn,
             found_nothing=not outcome.proven and not is_open(pilot) and _was_looked_at(pilot, seconds),
             keeps_freed=bool(pilot.heap.notes()),
+            barren=pilot.barren,
             credit_seconds=0.0 if pilot.budget.is_unlimited else pilot.budget.credit(),
         )
     )

@@ -71,3 +71,8 @@ def is_same_function(code: types.CodeType, before: types.CodeType) -> bool:
     count = before.co_argcount + before.co_kwonlyargcount
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return code.co_freevars == before.co_freevars and names == before.co_varnames[:count]
+
+
+def owner_of(qualname: str) -> str:
+    """A qualified name as sites give it: without the marks of nested functions."""
+    return qualname.replace(".<locals>", "")

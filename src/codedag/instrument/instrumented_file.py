@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from codedag.instrument import sites as site_module
 from codedag.instrument.cache import Cache, Entry
 from codedag.instrument.code_digest import digests_by_place
-from codedag.instrument.codes import CodeKey, OwnCodes, codes_by_place
+from codedag.instrument.codes import CodeKey, OwnCodes, codes_by_place, owner_of
 from codedag.instrument.compiled import Compiled, definitions, left_alone
 from codedag.instrument.python import Plain, compiled_quietly, uncollected
 from codedag.instrument.rewrite import bind, bound_anew, parsed, rewrite
@@ -278,11 +278,6 @@ def _from(loops: Iterable[int], loop: int) -> list[int]:
     """A loop and those inside of it, of the loops around a site."""
     found = list(loops)
     return found[found.index(loop) :]
-
-
-def owner_of(qualname: str) -> str:
-    """A qualified name as sites give it: without the marks of nested functions."""
-    return qualname.replace(".<locals>", "")
 
 
 def can_fill_running_code() -> bool:

@@ -17,10 +17,10 @@ import msgspec
 from codedag.instrument import compiler_requests
 from codedag.instrument.cache import Entry
 from codedag.instrument.code_digest import code_digest
-from codedag.instrument.codes import CodeKey, codes_by_place, is_same_function, place_of
+from codedag.instrument.codes import CodeKey, codes_by_place, is_same_function, owner_of, place_of
 from codedag.instrument.compiled import Compiled
 from codedag.instrument.guard import Failed, attempt
-from codedag.instrument.instrumented_file import FULL, InstrumentedFile, fits, owner_of
+from codedag.instrument.instrumented_file import FULL, InstrumentedFile, fits
 from codedag.instrument.nearby import Functions, functions_by_file, functions_near
 from codedag.instrument.places import PROTECTED_PACKAGES, is_installed, is_standard_library
 from codedag.instrument.python import sources_of, was_edited

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codedag.instrument.cache import Cache
-from codedag.instrument.codes import CodeKey, OwnCodes, codes_by_place, is_same_function, place_of
+from codedag.instrument.codes import CodeKey, OwnCodes, codes_by_place, is_same_function, owner_of, place_of
 from codedag.instrument.compiled import Compiled
-from codedag.instrument.instrumented_file import DOUBLED, FULL, InstrumentedFile, owner_of
+from codedag.instrument.instrumented_file import DOUBLED, FULL, InstrumentedFile
 from codedag.instrument.nearby import Functions, functions_by_file, functions_near, functions_of
 from codedag.instrument.places import Places
 from codedag.instrument.python import Plain, sources_of
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from codedag.instrument.compiler_process import CompilerProcess
     from codedag.instrument.opening import Opened, Opening, Wanted
 
-__all__ = ["InstrumentedFile", "Program", "Swap", "functions_of", "owner_of"]
+__all__ = ["InstrumentedFile", "Program", "Swap", "functions_of"]
 #: Source bytes of a script above which it is loaded plain unless its doubled code is in the cache: doubling takes
 #: 4 to 8 us a byte, and a program that may turn out to be short must not wait longer than 0.1 s for it.
 DOUBLED_NBYTES_MAX = 20_000

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from codedag.instrument.program import Program, owner_of
+from codedag.instrument.codes import owner_of
+from codedag.instrument.program import Program
 from codedag.instrument.sites import ITERATE, PASS, RECORD, RETURN
 from codedag.instrument.table import info_of
 from codedag.ir import clock as time

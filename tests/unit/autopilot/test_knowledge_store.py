@@ -469,3 +469,19 @@ def test_eight_runs_at_once_leave_a_whole_file(store, script):
     assert [run.wait(120) for run in runs] == [0] * 8
     assert len(store().load().runs) == RUNS_KEPT
     assert [path.name for path in store().path.parent.iterdir()] == [store().path.name]
+
+
+def test_functions_without_anything_to_change_are_left_alone_for_some_runs(store, script):
+    key, files = (str(script), "f"), {str(script): move(script).sha256}
+    store().keep(RunFacts(barren=[key], files=files, length=length()))
+    for _ in range(NOTHING_RUNS):
+        again = store()
+        assert again.load().left_alone() == {key}
+        again.keep(RunFacts(files=files, length=length()))
+    looked = store()
+    assert looked.load().left_alone() == frozenset()  # it is looked at once more
+    looked.keep(RunFacts(barren=[key], files=files, length=length()))
+    found = store().load()
+    assert [(each.left, each.runs) for each in found.barren] == [(2 * NOTHING_RUNS, 2 * NOTHING_RUNS)]
+    script.write_text("def f():\n    return 2\n")
+    assert store().load().barren == []
