@@ -143,4 +143,6 @@ class Openings:
         now = time.perf_counter()
         for key in self._observed():
             if now - self.opened[key] > OBSERVE_SECONDS_MAX:
+                if not self._pilot.watches[key].seen:
+                    self._pilot.barren.add(key)
                 self._pilot.settle(key)

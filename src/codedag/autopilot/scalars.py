@@ -119,6 +119,7 @@ class Scalars:
         if not self._light:
             return
         light, self._light, began = self._light, set(), time.perf_counter()
+        self.pilot.barren |= light
         for path in {path for path, _ in light}:
             self.pilot.planning.install(path, [owner for each, owner in light if each == path], near=True)
         ended = time.perf_counter()

@@ -72,7 +72,7 @@ def loaded(
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "numbers_", module)
     exec(program.load(str(path), path.read_bytes()), module.__dict__)
-    pilot = Told(planning=None, program=program, recorder=Recorder(program.names), jobs=[])
+    pilot = Told(planning=None, program=program, recorder=Recorder(program.names), jobs=[], barren=set())
     pilot.planning = pilot
     scalars = Scalars(pilot)  # type: ignore[arg-type]
     sites.native.start(pilot.recorder, program.names)
