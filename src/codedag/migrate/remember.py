@@ -9,6 +9,7 @@ file comes again unchanged, the calls in between are skipped and the last one gi
 from __future__ import annotations
 
 import hashlib
+import operator
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -411,7 +412,7 @@ class Prefix:
         what = _name(function) if link.at < 0 else behind(function)
         if latest is not None and not keywords and latest[0] is self.constant[number] and len(latest[2]) == len(others):
             same_name = latest[1] is what or (type(what) is str and bool(latest[1] == what))
-            if same_name and all(map(_is, latest[2], others)):
+            if same_name and all(map(operator.is_, latest[2], others)):
                 return True
         same_part = bool(_part(link, function, rest, keywords) == self.constant[number])
         if same_part and not keywords and _WORDS.issuperset(map(type, others)):
@@ -475,10 +476,6 @@ def _dotted(function: Any) -> str | None:
     if type(name) is not str:
         return None
     return f"{module}.{name}" if type(module) is str else f"{name} at {id(function)}"
-
-
-def _is(one: Any, other: Any) -> bool:
-    return one is other
 
 
 def _name(function: Any) -> Any:
