@@ -23,11 +23,13 @@ from typing import Any
 
 from codedag.backends.registry import EXACT, Substitution
 from codedag.ir.verdict import No, Yes
-from codedag.migrate import _patch_twin, numeric, stands
-from codedag.migrate.contexts import Contexts
-from codedag.migrate.guarded import Guarded
-from codedag.migrate.modes import Mode
-from codedag.migrate.patches import Patch, Patches
+from codedag.migrate import _patch_twin
+from codedag.migrate.patches import proxies as stands
+from codedag.migrate.patches.dispatch import Guarded
+from codedag.migrate.patches.library_patches import Patch, Patches
+from codedag.migrate.placement.contexts import Contexts
+from codedag.migrate.placement.modes import Mode
+from codedag.migrate.substitute import nan_check as numeric
 
 CALLS = 50_000
 PACKAGES = ("cv2", "torch", "scipy.ndimage", "scipy.signal", "skimage.filters", "skimage.transform")

@@ -145,7 +145,7 @@ def test_disabled(tmp_path, monkeypatch):
 
 LATER = """
 import numpy as np, sys, codedag
-import codedag.migrate.migrator
+import codedag.migrate.placement.migrator
 migrator = codedag.apply({"context_device_map": {
     name: "cpu" for name in ("scipy.ndimage.minimum_filter", "skimage.filters.median", "skimage.morphology.erosion")
 }})
@@ -162,7 +162,7 @@ for _ in range(12):
 for name, stats in migrator.get_stats().items():
     print(name, stats["calls"], stats["reason"])
 migrator.restore()
-from codedag.migrate import stands
+from codedag.migrate.patches import proxies as stands
 assert not any(map(stands.is_stand, (minimum_filter, median, erosion)))
 """
 

@@ -16,7 +16,7 @@ import pytest
 import codedag
 from codedag.devices.inventory import inventory
 from codedag.ir import BadFile, Plan
-from codedag.migrate.wishes import BadPlan
+from codedag.migrate.placement.requests import BadPlan
 from codedag.profile.run import CannotProfile
 
 PROGRAM = """

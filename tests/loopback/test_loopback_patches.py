@@ -17,10 +17,10 @@ from test_loopback import PIPELINE, observed, plain
 
 from codedag.backends.registry import all_substitutions
 from codedag.backends.same import same
-from codedag.migrate.guarded import Guarded
-from codedag.migrate.loopback import loopback
-from codedag.migrate.modes import Mode
-from codedag.migrate.patches import Patch, Patches
+from codedag.migrate.patches.dispatch import Guarded
+from codedag.migrate.patches.library_patches import Patch, Patches
+from codedag.migrate.placement.loopback import loopback
+from codedag.migrate.placement.modes import Mode
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Functions without effects: a call that is checked runs twice.

@@ -17,7 +17,7 @@ from chain_programs import program
 from chain_runs import FlowKernel, copied, differences, fused_module, observed, plain_module
 
 from codedag.ir.verdict import No
-from codedag.migrate.chain import UNSURE
+from codedag.migrate.fuse.chain import UNSURE
 from codedag.tune.compiler import find_compiler
 from codedag.tune.flow import flow_kernel
 from codedag.tune.flow_source import NONE, SCALAR, FlowSpec, FlowStep

@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from chain_runs import NeverDue, fused_module, plain_module
 
 from codedag.backends.same import same
-from codedag.migrate import _lane, lane
+from codedag.migrate import _lane
+from codedag.migrate.fuse import lane
 
 OPERATIONS = {
     _lane.ADD: lambda x, v: x + v,
@@ -144,12 +145,12 @@ def counted(monkeypatch):
         return finish(self, *args)
 
     monkeypatch.setattr(NeverDue, "due", count)
-    monkeypatch.setattr("codedag.migrate.chain.Chain._finish", slow)
+    monkeypatch.setattr("codedag.migrate.fuse.chain.Chain._finish", slow)
     return counts
 
 
 def lane_finish():
-    from codedag.migrate.chain import Chain
+    from codedag.migrate.fuse.chain import Chain
 
     return Chain._finish
 

@@ -17,7 +17,7 @@ from codedag.instrument import sites as site_module
 from codedag.instrument.program import Program
 from codedag.ir.verdict import No
 from codedag.migrate import region
-from codedag.migrate.kernels import Shelf
+from codedag.migrate.fuse.kernel_pool import Shelf
 from codedag.migrate.region import Region
 from codedag.migrate.trial import Trial
 from codedag.trace.recorder import Recorder

@@ -10,10 +10,10 @@ from typing import Any
 
 from codedag.backends.registry import EXACT, Equivalence
 from codedag.ir import Plan
-from codedag.migrate import stands
-from codedag.migrate.migrator import Migrator
-from codedag.migrate.modes import Mode
-from codedag.migrate.wishes import BadPlan, Wish, Wishes, wishes_of
+from codedag.migrate.patches import proxies as stands
+from codedag.migrate.placement.migrator import Migrator
+from codedag.migrate.placement.modes import Mode
+from codedag.migrate.placement.requests import BadPlan, Wish, Wishes, wishes_of
 
 AnyPlan = Plan | Mapping[str, Any] | str | os.PathLike[str]
 Allowed = Collection[str | Equivalence]

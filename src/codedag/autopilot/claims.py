@@ -10,8 +10,8 @@ from codedag.ir.report import Block, Claim, Speed
 
 if TYPE_CHECKING:
     from codedag.autopilot.change import Interval
-    from codedag.autopilot.estimate import Spans
     from codedag.autopilot.judging import Judging
+    from codedag.autopilot.report.estimate import Spans
 
 #: Transitions that are marks in the curve of speed.
 SHOWN_STATES = (State.ON_TRIAL, State.TAKEN_BACK)

@@ -16,10 +16,10 @@ from codedag.backends.elementwise import MAP, PACK, TORCH, Role, role_of
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find, known_sources
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import CALL, RECORD
-from codedag.migrate.chain import SMALLEST
-from codedag.migrate.chain import Link as ChainLink
-from codedag.migrate.flow import OPS
-from codedag.migrate.flow import SMALLEST as FLOW_SMALLEST
+from codedag.migrate.fuse.chain import SMALLEST
+from codedag.migrate.fuse.chain import Link as ChainLink
+from codedag.migrate.fuse.flow import OPS
+from codedag.migrate.fuse.flow import SMALLEST as FLOW_SMALLEST
 from codedag.migrate.region import ELEMENTS_MIN
 from codedag.migrate.regions import PRODUCTS, FoundRegion, regions_of
 from codedag.trace.recorder import Template

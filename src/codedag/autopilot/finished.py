@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from codedag.autopilot.outcome import Outcome
+    from codedag.autopilot.report.outcome import Outcome
     from codedag.instrument.launch import Ending
     from codedag.ir.report import Report
     from codedag.trace.rundir import Keeper

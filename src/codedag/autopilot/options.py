@@ -6,7 +6,7 @@ import msgspec
 
 from codedag.backends.registry import EXACT, Equivalence
 from codedag.ir import Plan
-from codedag.migrate.wishes import Wishes
+from codedag.migrate.placement.requests import Wishes
 
 MAX_OVERHEAD = 0.05  # share of the time that observing may take
 

@@ -21,6 +21,7 @@ from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
 from codedag.autopilot.budget import KERNEL_SECONDS, Budget, unlimited
 from codedag.autopilot.judging import Judging
 from codedag.autopilot.knowledge import Proven
+from codedag.autopilot.moves.row_apply import Rows
 from codedag.autopilot.openings import Openings
 from codedag.autopilot.options import MAX_OVERHEAD
 from codedag.autopilot.planning import Planning
@@ -28,26 +29,25 @@ from codedag.autopilot.processes.exchange import WorkerExchange
 from codedag.autopilot.proving import Proving, WhenProven
 from codedag.autopilot.recalled import Recalled
 from codedag.autopilot.replay import Replay
-from codedag.autopilot.rest import Rest
-from codedag.autopilot.rows import Rows
+from codedag.autopilot.report.steady_state import Settled
 from codedag.autopilot.scalars import Scalars
-from codedag.autopilot.settled import Settled
+from codedag.autopilot.settings.openmp_wait import Rest
 from codedag.backends.registry import EXACT, Equivalence
 from codedag.instrument import sites as site_module
 from codedag.instrument.hidden_thread import HiddenThread
 from codedag.instrument.program import InstrumentedFile, Program
 from codedag.ir import Plan
 from codedag.ir import clock as time
+from codedag.migrate.fuse.kernel_pool import Shelf
 from codedag.migrate.guard import Failed, attempt
-from codedag.migrate.heap import Heap
-from codedag.migrate.kernels import Shelf
+from codedag.migrate.malloc_trim import Heap
 from codedag.migrate.memory import Memory
 from codedag.trace.events import Log
 from codedag.trace.recorder import Recorder, Template, shown_path
 
 if TYPE_CHECKING:
     from codedag.autopilot.heat import Heat
-    from codedag.autopilot.placed import Placed
+    from codedag.autopilot.moves.placement import Placed
 
 OBSERVE = 40  # executions of one operation after which its function has been seen enough
 FEW, LONG = 6, 1.5  # or this many, if they took so many seconds

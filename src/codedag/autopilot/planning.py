@@ -14,12 +14,12 @@ from codedag.backends.effects import Effects
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import VARIANT
 from codedag.ir.verdict import Code, No
-from codedag.migrate.chain import Chain
-from codedag.migrate.chain import Link as ChainLink
+from codedag.migrate.fuse.chain import Chain
+from codedag.migrate.fuse.chain import Link as ChainLink
 from codedag.migrate.guard import attempt
 from codedag.migrate.region import Region
 from codedag.migrate.regions import FoundRegion
-from codedag.migrate.substitute import Substitute
+from codedag.migrate.substitute.call import Substitute
 from codedag.migrate.trial import Trial
 from codedag.trace.recorder import shown_path
 

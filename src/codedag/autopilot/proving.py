@@ -14,7 +14,7 @@ from codedag.backends.registry import Equivalence, Substitution
 from codedag.instrument.guard import attempt
 from codedag.ir import clock as time
 from codedag.ir.verdict import Code, No, Verdict, Yes
-from codedag.migrate.usable import is_there, may_run
+from codedag.migrate.substitute.usable import is_there, may_run
 from codedag.trace.recorder import shown_path
 
 if TYPE_CHECKING:  # with what starts processes: only for what is not known

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from codedag.autopilot import find
 from codedag.autopilot.applied import PLACE, Refused
 from codedag.autopilot.knowledge import KnownChange, Proven
-from codedag.autopilot.rows import ROW_BY_ROW
+from codedag.autopilot.moves.row_apply import ROW_BY_ROW
 from codedag.devices.present import load
 from codedag.instrument.program import InstrumentedFile
 from codedag.ir import Move
 from codedag.migrate.caller import Caller
-from codedag.migrate.chain import Link as ChainLink
+from codedag.migrate.fuse.chain import Link as ChainLink
 from codedag.migrate.guard import Declined, Failed, attempt
 from codedag.migrate.regions import region_at
-from codedag.migrate.usable import library_of
+from codedag.migrate.substitute.usable import library_of
 from codedag.trace.recorder import shown_path
 
 if TYPE_CHECKING:

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from codedag.autopilot.budget import unlimited
-from codedag.autopilot.estimate import Spans, before_us
 from codedag.autopilot.finished import Finished
 from codedag.autopilot.knowledge_store import NothingToGain as Vain
 from codedag.autopilot.knowledge_store import RunFacts, Store, is_open, length_of, taken_back, with_verdicts
 from codedag.autopilot.live import Live
 from codedag.autopilot.options import Options
-from codedag.autopilot.outcome import Outcome, conclude
 from codedag.autopilot.pilot import Pilot
 from codedag.autopilot.processes.report_folder import WorkerReports
 from codedag.autopilot.replay import GONE
+from codedag.autopilot.report.estimate import Spans, before_us
+from codedag.autopilot.report.outcome import Outcome, conclude
 from codedag.devices.host import this_machine
 from codedag.instrument import launch
 from codedag.instrument.guard import Failed, after
@@ -132,7 +132,7 @@ def _pilot(program: Program, keeper: Keeper, options: Options, worker_of: int, b
         memory=Memory(options.budget_nbytes, Disk(options.disk_nbytes) if options.disk_nbytes else None),
     )
     if options.wishes is not None and options.wishes.wanted:
-        from codedag.autopilot.placed import Placed  # with all that library patches need
+        from codedag.autopilot.moves.placement import Placed  # with all that library patches need
 
         pilot.placed = Placed(pilot, options.wishes)
     pilot.team.crew = WorkerReports(None if keeper.broken else keeper.path / "workers", parent=worker_of)

@@ -18,7 +18,7 @@ from codedag.autopilot.judge import Block, Decision, Judge, Verdict
 from codedag.instrument.guard import Failed, attempt
 from codedag.instrument.sites import CALL, PASS, SiteInfo, make, native
 from codedag.ir import clock as time
-from codedag.migrate.standin import Method, StandIn
+from codedag.migrate.placeholder import Method, StandIn
 
 LOADER = ("torch.utils.data.dataloader", "_BaseDataLoaderIter", "__next__")  # a batch, with or without workers
 FETCHER = ("torch.utils.data._utils.fetch", "_MapDatasetFetcher", "fetch")  # a batch inside a worker process

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codedag.autopilot.options import Options
     from codedag.instrument.launch import Target
     from codedag.ir import Plan, Report
-    from codedag.migrate.wishes import Wishes
+    from codedag.migrate.placement.requests import Wishes
     from codedag.trace.rundir import Keeper
 #: What starts other programs rather than doing the work.
 LAUNCHERS = (*ranks.TORCH, *ranks.ACCELERATE, "deepspeed")
@@ -130,7 +130,7 @@ def _options(asked: dict[str, Any]) -> Options:
 
 
 def _plan(path: str) -> tuple[Plan, Wishes]:
-    from codedag.autopilot.placed import read  # with all that library patches need
+    from codedag.autopilot.moves.placement import read  # with all that library patches need
 
     return read(path)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from codedag.instrument.floating_point import float_mode
 from codedag.instrument.warned import filters_now
-from codedag.migrate import stands
-from codedag.migrate.stands import behind
+from codedag.migrate.patches import proxies as stands
+from codedag.migrate.patches.proxies import behind
 
 #: Settings by which a library reads the same file otherwise, or not at all.
 _SETTINGS = {"PIL.Image": ("MAX_IMAGE_PIXELS",), "PIL.ImageFile": ("LOAD_TRUNCATED_IMAGES", "MAXBLOCK")}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.migrate.caller import Caller
 from codedag.migrate.guard import Declined
-from codedag.migrate.standin import StandIn
+from codedag.migrate.placeholder import StandIn
 
 if TYPE_CHECKING:
     from codedag.migrate.region import Region

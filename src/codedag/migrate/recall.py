@@ -25,8 +25,8 @@ from codedag.migrate.caller import Caller
 from codedag.migrate.copies import copied, size_of
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.memory import Memory
-from codedag.migrate.stands import behind
-from codedag.migrate.substitute import Substitute
+from codedag.migrate.patches.proxies import behind
+from codedag.migrate.substitute.call import Substitute
 from codedag.migrate.trial import StopIfRaised, Trial
 
 SHOWN = 64  # elements of an array by which it is found

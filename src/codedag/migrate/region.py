@@ -24,14 +24,14 @@ from codedag.instrument.warned import noticing
 from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
-from codedag.migrate.chain import UNSURE, Variant, as_call, shown
-from codedag.migrate.clock import clock_for
-from codedag.migrate.flow import Unsure
+from codedag.migrate.fuse.chain import UNSURE, Variant, as_call, shown
+from codedag.migrate.fuse.flow import Unsure
+from codedag.migrate.fuse.kernel_pool import Refused
 from codedag.migrate.guard import Declined, Failed, attempt
-from codedag.migrate.kernels import Refused
 from codedag.migrate.lazy import Node, Operation, lies_in_order, needed, signature, spec_of
+from codedag.migrate.placeholder import Method, StandIn
 from codedag.migrate.regions import PRODUCTS, FoundRegion
-from codedag.migrate.standin import Method, StandIn
+from codedag.migrate.substitute.clock import clock_for
 from codedag.migrate.trial import Trial
 
 ELEMENTS_MIN = 32768  # of an array that opens a region; an operation costs about 2 us in Python

@@ -1,7 +1,7 @@
 """Regions of sites that one kernel can compute: operations on arrays whose intermediate values nothing else can read.
 
-A chain (`migrate/chain.py`) is a line: each value goes to one operation.  A region is a graph: `x - x.mean()` reads x
-twice, `e / e.sum()` reads e twice.  What the source proves about readers is `InstrumentedFile.uses`.
+A chain (`fuse/chain.py`) is a line: each value goes to one operation.  A region is a graph: `x - x.mean()` reads
+x twice, `e / e.sum()` reads e twice.  What the source proves about readers is `InstrumentedFile.uses`.
 """
 
 from __future__ import annotations

@@ -35,9 +35,9 @@ from codedag.migrate.disk import Stored
 from codedag.migrate.file_state import file_state
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.memory import Memory
+from codedag.migrate.patches.proxies import behind
 from codedag.migrate.pictures import Packed, is_picture, opens, packed, unpacked
-from codedag.migrate.standin import Method, StandIn
-from codedag.migrate.stands import behind
+from codedag.migrate.placeholder import Method, StandIn
 from codedag.migrate.trial import StopIfRaised, Trial
 
 MOST_CALLS = 1 << 16  # whose files are remembered; about 300 bytes each

@@ -33,7 +33,7 @@ from codedag.profile.sample import Sample, read
 from codedag.profile.variants import ORIGINAL, REUSED, substitution_of
 
 Answer = dict[str, Any]
-METHODS = frozenset(f"numpy.ndarray.{name}" for name in ("mean", "sum", "nonzero"))  # as migrate/substitute.py does
+METHODS = frozenset(f"numpy.ndarray.{name}" for name in ("mean", "sum", "nonzero"))  # as migrate/substitute does
 PRIORITY = -10  # as `nice` counts; below 0 only for those who may
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codedag.autopilot.outcome import is_named
+from codedag.autopilot.report.outcome import is_named
 from codedag.ir import Op
 from codedag.ir.report import Declined
 

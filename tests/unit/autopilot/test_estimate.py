@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codedag.autopilot import estimate as estimate_module
-from codedag.autopilot.estimate import PYTHON, Spans, before_us, estimate
+from codedag.autopilot.report import estimate as estimate_module
+from codedag.autopilot.report.estimate import PYTHON, Spans, before_us, estimate
 
 NOTHING = (0.0, 0.0, 0.0)
 

@@ -233,7 +233,7 @@ class Recall:
 @pytest.fixture
 def pilot(proving, monkeypatch):
     monkeypatch.setattr(Substitution, "available", lambda self: Yes, raising=False)
-    monkeypatch.setattr("codedag.migrate.usable.Substitution", Substitution)
+    monkeypatch.setattr("codedag.migrate.substitute.usable.Substitution", Substitution)
     return Pilot(proving)
 
 

@@ -11,8 +11,8 @@ import threading
 import pytest
 
 from codedag.instrument.program import functions_by_file, functions_of
-from codedag.migrate import stands
-from codedag.migrate.holders import Sweep
+from codedag.migrate.patches import proxies as stands
+from codedag.migrate.patches.referrers import Sweep
 
 TUPLES = 4000
 

@@ -13,7 +13,7 @@ from codedag.backends.effects import Effects
 from codedag.instrument import sites as site_module
 from codedag.instrument.program import Program
 from codedag.instrument.sites import PASS
-from codedag.migrate.chain import Chain
+from codedag.migrate.fuse.chain import Chain
 from codedag.migrate.trial import Trial
 from codedag.trace.recorder import Recorder
 

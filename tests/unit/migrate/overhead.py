@@ -8,8 +8,8 @@ import timeit
 import numpy as np
 from fusing import fuse, plain
 
-from codedag.migrate import lane
-from codedag.migrate.kernels import Shelf
+from codedag.migrate.fuse import lane
+from codedag.migrate.fuse.kernel_pool import Shelf
 
 SOURCE = """
 import numpy as np

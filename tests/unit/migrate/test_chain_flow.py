@@ -16,7 +16,7 @@ from codedag.backends.same import same
 from codedag.instrument import sites as site_module
 from codedag.instrument.program import Program
 from codedag.ir.verdict import No
-from codedag.migrate.standin import StandIn
+from codedag.migrate.placeholder import StandIn
 from codedag.migrate.trial import Trial
 from codedag.trace.recorder import Recorder
 

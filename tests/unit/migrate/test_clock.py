@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "property
 from chain_runs import fused_module
 
 import codedag
-from codedag.migrate import chain, clock, lane
+from codedag.migrate.fuse import chain, lane
+from codedag.migrate.substitute import clock
 from codedag.migrate.trial import Trial
 
 __all__ = ["toys"]

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "property
 from chain_runs import fused_module, plain_module
 
 from codedag.backends.same import same
-from codedag.migrate import express, lane
+from codedag.migrate.fuse import express, lane
 
 SOURCE = """
 import numpy as np

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from fusing import fuse, plain
 
-from codedag.migrate.deferred import Step
-from codedag.migrate.flow import Flow, Never, opening
+from codedag.migrate.fuse.deferred import Step
+from codedag.migrate.fuse.flow import Flow, Never, opening
 from codedag.migrate.guard import attempt
-from codedag.migrate.standin import StandIn
+from codedag.migrate.placeholder import StandIn
 from codedag.tune.flow_source import SCALAR, FlowStep
 
 FLOATS = np.linspace(0, 1, 64 * 90 * 3, dtype=np.float32).reshape(64, 90, 3)

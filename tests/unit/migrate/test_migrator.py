@@ -14,10 +14,10 @@ import codedag
 from codedag.api.migrator import PatchInjector, PipelineMigrator, UniversalWrapper, create_custom_migrator
 from codedag.ir import BadFile, CodedagError, Move, Placement, Plan
 from codedag.ir.verdict import No, Yes
-from codedag.migrate import stands
-from codedag.migrate.modes import BadMode, Different, Mode
+from codedag.migrate.patches import proxies as stands
+from codedag.migrate.placement.modes import BadMode, Different, Mode
+from codedag.migrate.placement.requests import BadPlan, wishes_of
 from codedag.migrate.trial import made
-from codedag.migrate.wishes import BadPlan, wishes_of
 
 DOUBLE = f"{NAME}.double"
 
@@ -607,8 +607,8 @@ def test_two_migrators_of_two_threads_do_not_replace_one_function_both(toys):
 
 
 def test_what_is_imported_in_another_thread_while_a_plan_is_applied_is_looked_at(toys, monkeypatch):
-    from codedag.migrate import migrator as room
-    from codedag.migrate.patches import _state
+    from codedag.migrate.patches.library_patches import _state
+    from codedag.migrate.placement import migrator as room
 
     toys.register()
 
@@ -648,7 +648,7 @@ def test_a_function_that_is_loaded_later_is_replaced_then(toys):
     with codedag.apply(plan()) as migrator:
         assert reason_of(migrator) == f"{DOUBLE} is not loaded yet"
         sys.modules[NAME] = module
-        from codedag.migrate.patches import _state
+        from codedag.migrate.patches.library_patches import _state
 
         _state.loaded(module)
         assert stands.is_stand(module.double)
@@ -672,7 +672,7 @@ def test_loopback_sends_every_call_through_and_into_the_original(toys):
 
 @pytest.mark.parametrize("part", ["pick", "add_pair", "add", "is_young"])
 def test_no_fault_of_ours_reaches_the_program(toys, monkeypatch, part):
-    from codedag.migrate.choice import Ballot
+    from codedag.migrate.patches.bandit import Ballot
 
     def broken(*args):
         raise RuntimeError("deque mutated during iteration")
@@ -695,7 +695,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 
 
 def test_an_import_inside_a_proof_does_not_prove_again(toys):
-    from codedag.migrate.patches import _state
+    from codedag.migrate.patches.library_patches import _state
 
     depth = []
 
@@ -725,7 +725,7 @@ def test_the_names_that_plans_have_for_variants(toys, variant, replaced):
 
 def test_an_import_in_another_thread_does_not_wait_for_a_proof(toys):
     """A proof may wait for that import: both would wait for ever."""
-    from codedag.migrate.patches import _state
+    from codedag.migrate.patches.library_patches import _state
 
     waited = []
 

@@ -8,11 +8,11 @@ import sys
 import numpy
 import pytest
 
-from codedag.migrate import numeric
-from codedag.migrate.choice import ENOUGH, MOST, ORIGINAL, Ballot, Choice
-from codedag.migrate.contexts import Contexts, chain_of, is_user_file, user_chain
-from codedag.migrate.counted import Counted, summed
-from codedag.migrate.describe import described, shape_class
+from codedag.migrate.patches.bandit import ENOUGH, MOST, ORIGINAL, Ballot, Choice
+from codedag.migrate.placement.call_counts import Counted, summed
+from codedag.migrate.placement.contexts import Contexts, chain_of, is_user_file, user_chain
+from codedag.migrate.substitute import nan_check as numeric
+from codedag.migrate.substitute.describe import described, shape_class
 
 # ---- contexts ----
 
@@ -70,11 +70,16 @@ def test_the_chain_is_that_of_the_tracer():
 def test_whose_file():
     import json
 
-    import codedag.migrate.patches
+    import codedag.migrate.patches.library_patches
 
     assert is_user_file(__file__)
     assert is_user_file("<string>")
-    for file in (json.__file__, numpy.__file__, codedag.migrate.patches.__file__, "<frozen importlib._bootstrap>"):
+    for file in (
+        json.__file__,
+        numpy.__file__,
+        codedag.migrate.patches.library_patches.__file__,
+        "<frozen importlib._bootstrap>",
+    ):
         assert not is_user_file(file), file
 
 

@@ -23,10 +23,11 @@ import pytest
 from patched import GETTERS, holders, unreached
 
 from codedag.ir.verdict import Code, No
-from codedag.migrate import _patch_twin, stands
-from codedag.migrate.holders import Sweep
-from codedag.migrate.patches import Patch, Patches, Report
-from codedag.migrate.patches import _state as patches_state
+from codedag.migrate import _patch_twin
+from codedag.migrate.patches import proxies as stands
+from codedag.migrate.patches.library_patches import Patch, Patches, Report
+from codedag.migrate.patches.library_patches import _state as patches_state
+from codedag.migrate.patches.referrers import Sweep
 
 C_FUNCTION, PYTHON, UFUNC, DISPATCHED = (
     ("operator", "concat"),
@@ -637,7 +638,7 @@ def test_a_forked_child_keeps_it_and_can_restore(library):
 
 
 def test_codedags_own_modules_are_not_touched():
-    import codedag.migrate.holders as ours
+    import codedag.migrate.patches.referrers as ours
 
     original = ours.stand_module.name_of
     user = types.ModuleType("user_of_patches")

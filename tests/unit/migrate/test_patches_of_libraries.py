@@ -19,7 +19,7 @@ from patched import holders, unreached
 from codedag.backends import registry
 from codedag.backends.registry import EXACT, Call, find, substitutes
 from codedag.ir.verdict import No, Yes
-from codedag.migrate.patches import FORMAT, REASONS, Guarded, Patch, Patches
+from codedag.migrate.patches.library_patches import FORMAT, REASONS, Guarded, Patch, Patches
 from codedag.migrate.trial import FIRST
 
 LIBRARIES = [
@@ -79,7 +79,7 @@ def test_a_dispatched_torch_function_still_dispatches():
 
 NUMBA = """
 import math, numba, numpy
-from codedag.migrate.patches import Patch, Patches
+from codedag.migrate.patches.library_patches import Patch, Patches
 from numpy import exp
 space = globals()
 def compiled(text):
@@ -216,7 +216,7 @@ def test_state_runs_and_imports_nothing_that_is_not_registered(entry):
 
 CHILD = """
 import json, sys
-from codedag.migrate.patches import Patches
+from codedag.migrate.patches.library_patches import Patches
 patches = Patches.of_state(json.loads(sys.argv[1]))
 patches.apply()
 assert "scipy.ndimage" not in sys.modules, "imported for a plan"

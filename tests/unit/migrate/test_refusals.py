@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from codedag.ir.verdict import Code, No
-from codedag.migrate.migrator import WAITING, _all_of
-from codedag.migrate.patches import Patch
+from codedag.migrate.patches.library_patches import Patch
+from codedag.migrate.placement.migrator import WAITING, _all_of
 
 
 def test_several_answers_have_the_code_that_they_share():

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from codedag.instrument.sites import BINARY, CALL, GETITEM, INPLACE, SETITEM, SiteInfo
-from codedag.migrate import stands
 from codedag.migrate.memory import Memory
+from codedag.migrate.patches import proxies as stands
 from codedag.migrate.remember import Link, Prefix, _part, unwritten
 from codedag.migrate.trial import Trial
 

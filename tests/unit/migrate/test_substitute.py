@@ -9,9 +9,9 @@ import pytest
 
 from codedag.backends.registry import EXACT, Equivalence
 from codedag.ir.verdict import No, Verdict, Yes
-from codedag.migrate import clock as clock_module
-from codedag.migrate import substitute as substitute_module
-from codedag.migrate.substitute import FAILURES, Substitute
+from codedag.migrate.substitute import call as substitute_module
+from codedag.migrate.substitute import clock as clock_module
+from codedag.migrate.substitute.call import FAILURES, Substitute
 from codedag.migrate.trial import FIRST, FUTILE, Trial
 
 
@@ -216,7 +216,7 @@ def test_keywords_named_like_ours_reach_the_function(setting, verdict):
 
 
 def test_a_function_behind_a_library_patch_is_taken_and_compared_with_the_original(setting):
-    from codedag.migrate import stands
+    from codedag.migrate.patches import proxies as stands
 
     one = setting()
     stand = stands.make(one.function)

@@ -12,8 +12,9 @@ import pytest
 from codedag.backends import proof, registry
 from codedag.backends.registry import EXACT, Call, Substitution, substitutes
 from codedag.ir.verdict import Yes
-from codedag.migrate import clock, migrator
-from codedag.migrate.patches import _state as patches_state
+from codedag.migrate.patches.library_patches import _state as patches_state
+from codedag.migrate.placement import migrator
+from codedag.migrate.substitute import clock
 
 NAME = "toy_of_migrators"
 SOURCE = """

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from codedag.ir.verdict import No
-from codedag.migrate.kernels import Shelf
+from codedag.migrate.fuse.kernel_pool import Shelf
 from codedag.tune import flow, kernel_cache
 from codedag.tune.flow import NO_ERRNO, compiler_for, flow_kernel
 from codedag.tune.flow_source import SCALAR, FlowSpec, FlowStep

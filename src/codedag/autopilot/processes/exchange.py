@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from codedag.autopilot.capped import WORKER, Capping, workers_here
 from codedag.autopilot.processes.report_folder import BEGUN, WorkerReports
 from codedag.autopilot.processes.worker_report import Refusal, WorkerReport, move_of, share_of
+from codedag.autopilot.settings.cv2_threads import WORKER, Capping, workers_here
 from codedag.backends.registry import known_sources
 from codedag.devices import cgroup
 from codedag.instrument import sites as site_module

@@ -1,0 +1,1 @@
+"""Moves of the pilot: kinds of changes, one module each."""

@@ -1,0 +1,1 @@
+"""What a run brought, for report.json and the next run."""

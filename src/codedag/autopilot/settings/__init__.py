@@ -1,0 +1,1 @@
+"""Settings of the process as changes: OpenMP wait, threads of cv2."""

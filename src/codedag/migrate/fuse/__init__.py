@@ -1,0 +1,1 @@
+"""Fused chains: a run of sites replaced by one kernel or table."""

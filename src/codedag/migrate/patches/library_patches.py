@@ -1,0 +1,439 @@
+"""Library patches: another function in the place of a library's, for calls made inside third-party packages.
+
+A function is replaced everywhere it is held, by a stand that answers for it in all but its calls; each reference is
+put back by identity.  Where two sets of patches name the same function, the newest is asked first and what it declines
+goes to the one before; they can be taken back in any order, and the last one puts the function back.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate
+from types import TracebackType
+from typing import Any
+from weakref import getweakrefcount
+
+from codedag.backends.registry import Substitution, find
+from codedag.instrument.children import renew_in_fork
+from codedag.ir.clock import perf_counter
+from codedag.ir.verdict import Code, No, Verdict, Yes
+from codedag.migrate.patches import proxies as stands
+from codedag.migrate.patches.dispatch import REASONS, Guarded
+from codedag.migrate.patches.import_hook import Watch
+from codedag.migrate.patches.journal import Edit, Left, Report, changed
+from codedag.migrate.patches.referrers import Sweep, class_of, space
+from codedag.migrate.substitute.usable import is_loading, library_of, loaded_to_its_end
+
+FORMAT = "codedag-patches"
+UNDISTURBED = 10.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What became of the calls of one function while it was patched."""
+
+    calls: int = 0
+    fast: int = 0
+    checked: int = 0  # both ran, and the original's result was used
+    declined: Mapping[str, int] = field(default_factory=dict)
+    mismatches: int = 0
+    gain: float = 0.0  # time of the original over that of the substitute, on the same calls; 0 = not measured
+    active: bool = True
+    reason: str = ""  # why it is no longer in use
+    unverified: int = 0  # results that were used unchecked before a difference was found
+    evidence: str = ""  # the call whose result differed
+    sent_nbytes: int = 0  # to a device
+    fetched_nbytes: int = 0  # back from it
+    resident: int = 0  # inputs that were on the device already
+
+
+class Patch:
+    """One function and what runs in its place: a function, a substitution, or None to count its calls only.
+
+    A function given by its dotted name is patched as soon as the program has loaded it.  A replacement may return
+    `DECLINED`: the original then runs, called from the program's own frame.
+    """
+
+    __slots__ = ("_original", "guarded", "layer", "ready", "replacement", "source")
+
+    def __init__(self, original: Any, replacement: Callable[..., Any] | Substitution | Guarded | None = None) -> None:
+        self._original = None if isinstance(original, str) else stands.behind(original)
+        self.source = original if isinstance(original, str) else stands.name_of(self._original)
+        self.guarded = Guarded(replacement) if isinstance(replacement, Substitution) else None
+        self.guarded = replacement if isinstance(replacement, Guarded) else self.guarded
+        self.replacement = replacement
+        self.ready: Callable[[], Verdict] = lambda: Yes  # asked once its library is there, before it is replaced
+        self.layer = stands.native.Layer(self.guarded or replacement)
+        if self.guarded is not None:  # once taken back, a call costs no more than being counted
+            self.guarded.on_stop = partial(setattr, self.layer, "run", None)
+
+    @property
+    def original(self) -> Any:
+        """The function itself, or None while its library is not loaded."""
+        if self._original is None:
+            self._original = stands.behind(_loaded(self.source))
+        return self._original
+
+    def possible(self) -> Verdict:
+        """Yes if it can be replaced here and now, else why not."""
+        if self.original is None:
+            return No(f"{self.source} is not loaded yet", Code.NOT_LOADED)
+        possible = stands.possible(self.original)
+        return possible and self.ready()
+
+    def libraries(self) -> set[str]:
+        """The libraries on whose loading it may wait."""
+        arms = self.guarded.arms if self.guarded is not None else []
+        return {self.source.partition(".")[0], *(library_of(arm.substitution.needs) for arm in arms)}
+
+    @property
+    def substitutions(self) -> tuple[Substitution, ...]:
+        """The registered substitutions that run in its place."""
+        arms = self.guarded.arms if self.guarded is not None else []
+        return tuple(arm.substitution for arm in arms if any(arm.substitution is one for one in find(self.source)))
+
+    def is_registered(self) -> bool:
+        """Whether the registry of substitutions knows what runs in its place."""
+        return bool(self.substitutions)
+
+    def counts(self) -> Counts:
+        """What became of the calls so far."""
+        layer, guarded = self.layer, self.guarded
+        if guarded is None:
+            declined = {"the replacement declined it": layer.declined} if layer.declined else {}
+            return Counts(layer.calls, layer.fast, 0, declined)
+        declined, calls = dict(guarded.declined), layer.calls - guarded.proofs
+        rest = calls - layer.fast - guarded.checked - sum(declined.values())
+        if rest > 0:
+            reason = guarded.reason or "an exception that is not ours"
+            declined[reason] = declined.get(reason, 0) + rest
+        trials = [arm.trial for arm in guarded.arms]
+        return Counts(
+            calls, layer.fast, guarded.checked, declined, guarded.mismatches, guarded.gain(), guarded.active,
+            guarded.reason, sum(t.unverified for t in trials), "; ".join(t.evidence for t in trials if t.evidence),
+            *guarded.moved,
+        )  # fmt: skip
+
+
+class _Live:
+    """A function that is replaced now: its stand, and the journal."""
+
+    def __init__(self, stand: Any) -> None:
+        self.stand = stand
+        self.journal: list[Edit] = []
+
+
+class Patches:
+    """A set of patches that is applied and restored together."""
+
+    def __init__(self, *patches: Patch) -> None:
+        self.patches = patches
+        self.refused: dict[str, No] = {}
+        self.applied: list[Patch] = []
+        self.active = False
+
+    def __enter__(self) -> Patches:
+        self.apply()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.restore()
+
+    def apply(self) -> Report:
+        """What was changed; a second apply changes nothing and returns zeros."""
+        with _state.alone():
+            if self.active:
+                return Report()
+            self.active = True
+            self.refused = {}
+            _state.add(self)
+            try:
+                return self._apply_possible(self.patches)
+            except BaseException:
+                self.restore()
+                raise
+
+    def _apply_possible(self, patches: Iterable[Patch]) -> Report:
+        started = perf_counter()
+        wanted = []
+        for patch in patches:
+            verdict = patch.possible()
+            if isinstance(verdict, No):
+                self.refused[patch.source] = verdict
+            elif patch not in self.applied:
+                self.refused.pop(patch.source, None)
+                wanted.append(patch)
+        return _state.put([live for live in map(self._stand_in, wanted) if live is not None], started)
+
+    def _stand_in(self, patch: Patch) -> _Live | None:
+        """Puts the patch on the stand of its function; the live function, if nobody had replaced it yet."""
+        live = _state.live.get(id(patch.original))
+        if live is None:
+            stand = _state.retired.pop(id(patch.original), None)
+            stand = stands.make(patch.original) if stand is None else stand
+            live = _state.live[id(patch.original)] = _Live(stand)
+        new = not stands.native.layers(live.stand)  # also one whose restore was interrupted
+        for arm in patch.guarded.arms if patch.guarded is not None else ():
+            arm.substitution.remember(patch.original)  # by name it soon is not found
+        native = stands.native
+        native.set_layers(live.stand, (*native.layers(live.stand), patch.layer))
+        self.applied.append(patch)
+        return live if new else None
+
+    def restore(self) -> Report:
+        """What was put back, and what the program had changed meanwhile; zeros if nothing is applied."""
+        with _state.alone():
+            if not self.active:
+                return Report()
+            started = perf_counter()
+            self.active = False
+            _state.remove(self)
+            free = [live for patch in self.applied if (live := self._take_off(patch)) is not None]
+            self.applied = []
+            return _state.put_back(free, started)
+
+    def _take_off(self, patch: Patch) -> _Live | None:
+        """Takes the patch from the stand of its function; the live function, if that was the last one."""
+        live = _state.live[id(patch.original)]
+        rest = tuple(layer for layer in stands.native.layers(live.stand) if layer is not patch.layer)
+        stands.native.set_layers(live.stand, rest)
+        return None if rest else live
+
+    def late(self, library: str) -> None:
+        """Applies the patches that waited for this library."""
+        waiting = [patch for patch in self.patches if patch not in self.applied and library in patch.libraries()]
+        if any(patch.original is not None for patch in waiting):
+            self._apply_possible(waiting)
+
+    @property
+    def journal(self) -> tuple[Edit, ...]:
+        """Every reference that is changed now for the functions of this set."""
+        live = (_state.live.get(id(patch.original)) for patch in self.applied)
+        return tuple(edit for one in live if one is not None for edit in one.journal)
+
+    def counts(self) -> dict[str, Counts]:
+        """What became of the calls, by function."""
+        return {patch.source: patch.counts() for patch in self.patches}
+
+    def state(self) -> dict[str, Any]:
+        """The set as plain data for another process: registered substitutions by name; others are only listed."""
+        registered = [one for patch in self.patches for one in patch.substitutions]
+        left_out = [patch.source for patch in self.patches if not patch.is_registered()]
+        names = [{"source": one.source, "into": one.into, "module": one.module} for one in registered]
+        return {"format": FORMAT, "version": 1, "patches": names, "left_out": left_out}
+
+    @classmethod
+    def of_state(cls, state: Mapping[str, Any]) -> Patches:
+        """The set that such data names; what is not in the registry here is refused, and nothing is imported for it."""
+        made: list[Patch] = []
+        refused: dict[str, str] = {}
+        entries = state.get("patches") if state.get("format") == FORMAT and state.get("version") == 1 else None
+        for entry in entries if isinstance(entries, list) else ():
+            found = _registered(entry)
+            if isinstance(found, No):
+                refused[str(entry)[:200]] = found.reason
+            else:
+                made.append(Patch(found.source, found))
+        patches = cls(*made)
+        patches.not_known = refused
+        return patches
+
+    not_known: Mapping[str, str] = {}
+
+
+class _State:
+    """The functions that are replaced in this process, and the sets of patches that are applied."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.live: dict[int, _Live] = {}
+        self.sets: list[Patches] = []
+        self.retired: dict[int, Any] = {}
+        self.watch = Watch(self.loaded)
+        self._working = False
+        self._news: list[Any] = []  # modules that were loaded and not looked at yet
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """A block in which nobody else changes anything, and imports are only noted.
+
+        A proof may import, and must not be begun again for that; nor may an import in another thread wait for a proof,
+        which may be waiting for that import.
+        """
+        with self.lock:
+            outermost, self._working = not self._working, True
+            try:
+                yield
+            finally:
+                self._working = not outermost
+        self._attend_to_news()
+
+    @contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """A block in which no other thread changes anything; what it imported meanwhile is looked at afterwards."""
+        try:
+            with self.lock:
+                yield
+        finally:
+            self._attend_to_news()
+
+    def _attend_to_news(self) -> None:
+        """What was loaded is looked at, unless somebody is at work, who then does it afterwards."""
+        while self._news and not self._working and self.lock.acquire(blocking=False):
+            try:
+                self._working = True
+                while self._news:
+                    self._attend(self._news.pop(0))
+            finally:
+                self._working = False
+                self.lock.release()
+
+    def _attend(self, module: Any) -> None:
+        """Functions that the module got past us are replaced, and patches that waited for it are applied."""
+        names = space(module)
+        name = str(names.get("__name__")) if names is not None else ""
+        with loaded_to_its_end(name):
+            for patches in list(self.sets):
+                patches.late(name.partition(".")[0])
+        if names is None or not self.live or not any(id(value) in self.live for value in list(names.values())):
+            return
+        sweep = Sweep(tuple(live.stand for live in self.live.values()), to_stand=True)
+        sweep.module(names, name)
+        self._write(sweep.edits)
+
+    def fresh_lock(self) -> None:
+        """After a fork: another thread may have held the lock."""
+        self.lock = threading.RLock()
+        self._working, self._news = False, []
+
+    def add(self, patches: Patches) -> None:
+        """Counts a set as applied; imports are watched as long as there is one."""
+        self.sets.append(patches)
+        self.watch.start()
+
+    def remove(self, patches: Patches) -> None:
+        """Counts a set as no longer applied."""
+        self.sets.remove(patches)
+        if not self.sets:
+            self.watch.stop()
+
+    def put(self, fresh: list[_Live], started: float) -> Report:
+        """Puts the stands in place of their functions."""
+        if not fresh:
+            return Report()
+        sweep = Sweep(tuple(live.stand for live in fresh), to_stand=True)
+        try:
+            with _undisturbed():
+                sweep.run()
+        finally:
+            self._write(sweep.edits)
+        caveats = ((stands.name_of(live.stand), stands.caveat(live.stand.__wrapped__)) for live in fresh)
+        notes = tuple(f"{name}: {caveat}" for name, caveat in caveats if caveat)
+        return Report(tuple(sweep.edits), tuple(sweep.left), notes=notes, seconds=perf_counter() - started)
+
+    def _write(self, edits: list[Edit]) -> None:
+        for edit in edits:
+            self.live[edit.function_id].journal.append(edit)
+
+    def put_back(self, free: list[_Live], started: float) -> Report:
+        """Puts the functions back in place of their stands, those in the journal and those held since."""
+        if not free:
+            return Report()
+        with _undisturbed():
+            return self._put_back(free, started)
+
+    def _put_back(self, free: list[_Live], started: float) -> Report:
+        done = [edit for live in free for edit in reversed(live.journal)]
+        stand_ins = tuple(live.stand for live in free)
+        sweep = Sweep(stand_ins, to_stand=False).run(remember=[edit.holder_id for edit in done])
+        edits, left = sweep.edits, sweep.left
+        if threading.active_count() > 1:  # others may have passed a stand on while we walked: look again
+            again = Sweep(stand_ins, to_stand=False).run()
+            edits, left = edits + again.edits, again.left
+        missing = changed(done, edits, sweep.alive)
+        for live in free:
+            self._let_go(live)
+        return Report(tuple(edits), tuple(left), missing, seconds=perf_counter() - started)
+
+    def _let_go(self, live: _Live) -> None:
+        """Forgets a function, unless the program refers weakly to its stand: a registry would lose that entry."""
+        original = id(live.stand.__wrapped__)
+        del self.live[original]
+        if type(live.stand).__weakrefoffset__ and getweakrefcount(live.stand):
+            self.retired[original] = live.stand
+
+    def loaded(self, module: Any) -> None:
+        """After an import."""
+        self._news.append(module)
+        self._attend_to_news()
+
+
+_state = _State()
+renew_in_fork(_state.fresh_lock)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A block in which no other thread comes to its turn, as long as nothing is waited for: none sees half a change."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(UNDISTURBED)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+def in_turn() -> AbstractContextManager[None]:
+    """A block in which no other thread applies or restores anything."""
+    return _state.in_turn()
+
+
+def _loaded(source: str) -> Any:
+    """The function of a dotted name if its library is loaded to its end; nothing is imported."""
+    path, _, name = source.rpartition(".")
+    if any(is_loading(outer) for outer in accumulate(path.split("."), "{}.{}".format)):
+        return None  # a library that sets itself up looks at its own functions, and has others of the same names
+    module = sys.modules.get(path)
+    names = space(module) if module is not None else None
+    if names is None:
+        return _in_class(path, name)
+    return names[name] if name in names else _in_private_part(path, name)
+
+
+def _in_class(path: str, name: str) -> Any:
+    """A function that a class of a loaded module defines."""
+    found = class_of(f"{path}.{name}")
+    return vars(found).get(name) if found is not None else None
+
+
+def _in_private_part(path: str, name: str) -> Any:
+    """A function that a package shows only when asked: it is looked for in those of its modules that are loaded."""
+    for other, module in list(sys.modules.items()):
+        inside, _, last = other.rpartition(".")
+        names = space(module) if inside == path and last and module is not None else None
+        found = names.get(name) if names is not None else None
+        if callable(found) and getattr(found, "__module__", None) == other:
+            return found
+    return None
+
+
+def _registered(entry: Any) -> Substitution | No:
+    if not isinstance(entry, dict) or not all(
+        isinstance(entry.get(name), str) for name in ("source", "into", "module")
+    ):
+        return No("it names no substitution")
+    for one in find(entry["source"]):
+        if (one.source, one.into, one.module) == (entry["source"], entry["into"], entry["module"]):
+            verdict = one.available()
+            return one if not isinstance(verdict, No) else verdict
+    return No("it is not in the registry of this installation")
+
+
+__all__ = ["REASONS", "Counts", "Edit", "Guarded", "Left", "Patch", "Patches", "Report", "Yes"]

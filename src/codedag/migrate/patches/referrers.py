@@ -1,0 +1,313 @@
+"""Finds who holds a function, and puts its stand there, or the function back: one walk over the heap for many."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from codedag.migrate.patches import proxies as stand_module
+from codedag.migrate.patches.journal import Edit, Left
+
+_FRAMES = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+_TRUE_OWNERS = (type, types.FunctionType)  # their dicts and defaults are theirs, whoever else has got hold of them
+_CONTAINERS = (dict, tuple, list, types.MethodType)
+_IN_FRAME = "a variable of a function that runs: it ends with the call"
+
+
+def space(module: Any) -> dict[str, Any] | None:
+    """The names of a module, without waking a module that loads itself at first use."""
+    try:
+        found = object.__getattribute__(module, "__dict__")
+    except AttributeError:
+        return None
+    return found if type(found) is dict else None
+
+
+def class_of(source: str) -> type | None:
+    """The class of a loaded module that defines a function of this dotted name, as `PIL.Image.Image.transpose`."""
+    path, _, name = source.rpartition(".")
+    outer, _, kind = path.rpartition(".")
+    names = space(sys.modules.get(outer))
+    found = names.get(kind) if names is not None else None
+    return found if isinstance(found, type) and name in vars(found) else None
+
+
+class Owners:
+    """Who owns the containers that were found: modules and classes by their dicts, functions by their defaults."""
+
+    def __init__(self, more: list[Any], found: list[Any]) -> None:
+        modules = ((name, space(module)) for name, module in list(sys.modules.items()))
+        self.modules = {id(names): name for name, names in modules if names is not None}
+        self.of: dict[int, Any] = {}
+        self.keyed: set[int] = set()
+        asked = tuple(one for one in found if issubclass(type(one), _CONTAINERS) and id(one) not in self.modules)
+        self._asked = set(map(id, asked))
+        for owner in stand_module.native.holders(more, asked, False) if asked else ():
+            self._add(owner)
+
+    def _add(self, owner: Any) -> None:
+        if type(owner) is types.MappingProxyType:
+            return  # a view, perhaps of the dict of a type
+        if issubclass(type(owner), (set, frozenset, tuple)):
+            self.keyed.update(map(id, gc.get_referents(owner)))
+        elif issubclass(type(owner), dict):
+            self.keyed.update(map(id, dict.keys(owner)))
+        for one in gc.get_referents(owner):
+            if id(one) in self._asked and (id(one) not in self.of or issubclass(type(owner), _TRUE_OWNERS)):
+                self.of[id(one)] = owner
+
+    @functools.cached_property
+    def of_static_types(self) -> set[int]:
+        """The dicts of types that the collector does not know; they must not be written to."""
+        todo: list[type] = [object]
+        ids: set[int] = set()
+        seen: set[type] = set()
+        while todo:
+            kind = todo.pop()
+            if kind in seen:
+                continue
+            seen.add(kind)
+            todo.extend(type.__subclasses__(kind))
+            if not gc.is_tracked(kind):
+                ids.update(map(id, gc.get_referents(type.__dict__["__dict__"].__get__(kind))))
+        return ids
+
+
+class Sweep:
+    """One pass that changes every reference it can reach: function to stand, or stand to function."""
+
+    def __init__(self, stands: tuple[Any, ...], to_stand: bool) -> None:
+        self.to_stand = to_stand
+        self.edits: list[Edit] = []
+        self.left: list[Left] = []
+        self.alive: dict[int, Any] = {}
+        self._by_id = {id(stand.__wrapped__ if to_stand else stand): stand for stand in stands}
+        self._names = {id(stand): stand_module.name_of(stand) for stand in stands}
+        self._stands = stands
+
+    def run(self, remember: Iterable[int] = ()) -> Sweep:
+        """Itself, after the pass; which of the given identities are alive is noted on the way."""
+        more: list[Any] = []  # beside all that the collector lists; that list itself is nothing to hold on to
+        if gc.get_freeze_count():  # what the program froze is not listed; its modules are known all the same
+            more.extend(filter(None, map(space, list(sys.modules.values()))))
+        wanted = set(remember)
+        alive = [*stand_module.native.alive(wanted), *more] if wanted else []
+        self.alive = {id(one): one for one in alive if id(one) in wanted}
+        found = stand_module.native.holders(more, self._stands, self.to_stand)
+        self._owners = Owners(more, found)
+        for holder in found:
+            if not self._ours(holder):
+                self._visit(holder)
+        return self
+
+    def module(self, names: dict[str, Any], where: str) -> None:
+        """Changes the references in the names of one module only."""
+        for key, value in list(names.items()):
+            self._swap(names, key, value, "module attribute", where)
+
+    def _new(self, value: Any) -> Any:
+        stand = self._by_id.get(id(value))
+        return stand if stand is None or self.to_stand else stand.__wrapped__
+
+    def _ours(self, holder: Any) -> bool:
+        if holder is self._by_id or _is_ours(type(holder)):
+            return True
+        if self._owners.modules.get(id(holder), "").partition(".")[0] == "codedag":
+            return True
+        owner = self._owners.of.get(id(holder))
+        return owner is not None and (_is_ours(type(owner)) or (type(owner) is types.FunctionType and _is_ours(owner)))
+
+    def _visit(self, holder: Any) -> None:
+        if type(holder) in _FRAMES:
+            self._leave(holder, _IN_FRAME)
+            return
+        for base in type(holder).__mro__:
+            if base in _HANDLERS:
+                _HANDLERS[base](self, holder)
+                break
+        if type(holder) not in _HANDLERS:
+            self._instance(holder)
+        self._leave(holder, _why(holder))
+
+    def _leave(self, holder: Any, reason: str) -> None:
+        """Notes what the holder still refers to."""
+        for one in gc.get_referents(holder):
+            if id(one) in self._by_id:
+                name = self._names[id(self._by_id[id(one)])]
+                self.left.append(Left(self._where(holder), name, reason))
+
+    def _swap(self, holder: Any, key: Any, value: Any, kind: str, where: str = "") -> None:
+        new = self._new(value)
+        if new is not None and stand_module.native.swap(holder, key, value, new):
+            self._note(holder, key, value, kind, where)
+
+    def _set(self, change: Callable[[Any], object], holder: Any, key: Any, value: Any, kind: str, where: str) -> None:
+        """Makes a change that only the holder itself can make; one that refuses is left."""
+        new = self._new(value)
+        if new is None:
+            return
+        try:
+            change(new)
+        except (TypeError, AttributeError, ValueError):
+            return  # what it still refers to is noted as left
+        self._note(holder, key, value, kind, where)
+
+    def _note(self, holder: Any, key: Any, value: Any, kind: str, where: str) -> None:
+        stand = self._by_id[id(value)]
+        key = key if type(key) is str else ascii(key) if type(key) in (int, bytes, float) else type(key).__name__
+        self.edits.append(
+            Edit(
+                kind,
+                where or self._where(holder),
+                key,
+                self._names[id(stand)],
+                id(stand.__wrapped__),
+                self.to_stand,
+                id(holder),
+                type(holder).__name__,
+            )
+        )
+
+    def _where(self, holder: Any) -> str:
+        if id(holder) in self._owners.modules:
+            return self._owners.modules[id(holder)]
+        owner = self._owners.of.get(id(holder))
+        if owner is None:
+            return f"a {type(holder).__name__}"
+        if type(owner) is types.FunctionType or issubclass(type(owner), type):
+            return f"{owner.__module__}.{owner.__qualname__}"
+        return f"a {type(holder).__name__} of a {type(owner).__name__}"
+
+    def _dict(self, holder: dict[Any, Any]) -> None:
+        owner = self._owners.of.get(id(holder))
+        if owner is not None and issubclass(type(owner), type):
+            self._class(owner, holder)
+            return
+        if owner is None and id(holder) not in self._owners.modules and id(holder) in self._owners.of_static_types:
+            return
+        kind = self._dict_kind(holder, owner)
+        for key, value in list(dict.items(holder)):
+            self._swap(holder, key, value, kind)
+
+    def _dict_kind(self, holder: dict[Any, Any], owner: Any) -> str:
+        if id(holder) in self._owners.modules:
+            return "module attribute"
+        if type(owner) is types.FunctionType and owner.__kwdefaults__ is holder:
+            return "keyword default"
+        plain = owner is None or issubclass(type(owner), (dict, list, tuple, types.FunctionType, functools.partial))
+        return "dict" if plain or space(owner) is not holder else "instance attribute"
+
+    def _class(self, owner: type, names: dict[str, Any]) -> None:
+        # through the type, so that the interpreter forgets what it looked up before
+        where = f"{owner.__module__}.{owner.__qualname__}"
+        for key, value in list(names.items()):
+            self._set(functools.partial(type.__setattr__, owner, key), names, key, value, "class attribute", where)
+
+    def _list(self, holder: list[Any]) -> None:
+        for _ in range(3):  # other threads may move items meanwhile
+            hits = [(index, value) for index, value in enumerate(list.copy(holder)) if id(value) in self._by_id]
+            for index, value in hits:
+                self._swap(holder, index, value, "list")
+            if not hits:
+                return
+
+    def _deque(self, holder: deque[Any]) -> None:
+        for index, value in enumerate(tuple(deque.__iter__(holder))):
+            self._set(functools.partial(deque.__setitem__, holder, index), holder, index, value, "deque", "")
+
+    def _tuple(self, holder: tuple[Any, ...]) -> None:
+        if stand_module.native is not stand_module.extension:
+            self._rebuild(holder)
+            return
+        owner = self._owners.of.get(id(holder))
+        kind = "default" if type(owner) is types.FunctionType and owner.__defaults__ is holder else "tuple"
+        kind = "partial" if issubclass(type(owner), functools.partial) else kind
+        for index, value in enumerate(tuple.__iter__(holder)):
+            self._swap(holder, index, value, kind)
+
+    def _rebuild(self, holder: tuple[Any, ...]) -> None:
+        """The twin cannot exchange an item: the defaults of a function are made anew."""
+        owner = self._owners.of.get(id(holder))
+        if type(owner) is types.FunctionType and owner.__defaults__ is holder:
+            hits = [value for value in holder if self._new(value) is not None]
+            owner.__defaults__ = tuple(value if self._new(value) is None else self._new(value) for value in holder)
+            for value in hits:
+                self._note(owner, "__defaults__", value, "default", "")
+
+    def _cell(self, holder: types.CellType) -> None:
+        self._swap(holder, 0, holder.cell_contents, "closure")
+
+    def _method(self, holder: types.MethodType) -> None:
+        if id(holder) not in self._owners.keyed and stand_module.native is stand_module.extension:
+            self._swap(holder, 0, holder.__func__, "bound method")
+
+    def _static(self, holder: Any) -> None:
+        kind = "class method" if issubclass(type(holder), classmethod) else "static method"
+        init = classmethod.__init__ if issubclass(type(holder), classmethod) else staticmethod.__init__
+        self._set(functools.partial(init, holder), holder, "__func__", holder.__func__, kind, "")
+
+    def _partial(self, holder: functools.partial[Any]) -> None:
+        def change(new: Any) -> None:
+            state = (new, holder.args, holder.keywords, holder.__dict__ or None)
+            functools.partial.__setstate__(holder, state)  # type: ignore[attr-defined]
+
+        self._set(change, holder, "func", holder.func, "partial", "")
+
+    def _set_members(self, holder: set[Any] | frozenset[Any]) -> None:
+        hits = [value for value in tuple(_iterate(holder)) if id(value) in self._by_id]
+        for value in hits if stand_module.native is stand_module.extension else ():
+            self._swap(holder, 0, value, "set")
+
+    def _instance(self, holder: Any) -> None:
+        kind, names = type(holder), space(holder)
+        where = f"{kind.__module__}.{kind.__qualname__}"
+        for key, value in list(names.items()) if names is not None else ():
+            self._swap(names, key, value, "instance attribute", where)
+        for base in kind.__mro__:
+            for key, member in list(vars(base).items()):
+                if type(member) is types.MemberDescriptorType:
+                    self._slot(holder, key, member, where)
+
+    def _slot(self, holder: Any, key: str, member: types.MemberDescriptorType, where: str) -> None:
+        try:
+            value = member.__get__(holder)
+        except AttributeError:
+            return
+        self._set(functools.partial(member.__set__, holder), holder, key, value, "slot", where)
+
+
+def _iterate(members: set[Any] | frozenset[Any]) -> Iterator[Any]:
+    """The members themselves, whatever a subclass makes of iteration."""
+    return set.__iter__(members) if isinstance(members, set) else frozenset.__iter__(members)
+
+
+def _is_ours(thing: Any) -> bool:
+    return str(getattr(thing, "__module__", "")).partition(".")[0] == "codedag"
+
+
+def _why(holder: Any) -> str:
+    if issubclass(type(holder), dict):
+        return "the key of a dict: found there as before, but called from there it runs as written"
+    if type(holder) is types.MethodType:
+        return "a bound method that is a key somewhere: its hash would change"
+    return f"kept inside an object of type {type(holder).__name__}, which cannot be changed from outside"
+
+
+_HANDLERS: dict[type, Callable[[Sweep, Any], None]] = {
+    dict: Sweep._dict,
+    list: Sweep._list,
+    tuple: Sweep._tuple,
+    deque: Sweep._deque,
+    set: Sweep._set_members,
+    frozenset: Sweep._set_members,
+    types.CellType: Sweep._cell,
+    types.MethodType: Sweep._method,
+    staticmethod: Sweep._static,
+    classmethod: Sweep._static,
+    functools.partial: Sweep._partial,
+}

@@ -1,0 +1,1 @@
+"""Plans that place calls on processing units: in force, counted, put back."""

@@ -1,0 +1,85 @@
+"""The shelf of kernels: built once, in the background, and keeping nothing of the program's alive."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+from codedag.ir.verdict import No
+from codedag.migrate.fuse import kernel_pool as kernels_module
+from codedag.migrate.fuse.kernel_pool import Shelf
+
+
+class Ready:
+    engine, note, declined = "fake", "", ()
+
+    def accepts(self, *job):
+        return True
+
+
+@pytest.fixture
+def builds(monkeypatch):
+    """What the shelf asks to be built; each build gives what `answer` says."""
+    import codedag.tune.table as table
+
+    class Builds(list):
+        answer = staticmethod(lambda: Ready())
+
+    builds = Builds()
+
+    def kernel_for(view, rows, dtype, out):
+        builds.append((view.shape, view.strides, rows, np.dtype(dtype).name, out.strides))
+        return builds.answer()
+
+    monkeypatch.setattr(table, "kernel_for", kernel_for)
+    return builds
+
+
+def job():
+    view = np.zeros((40, 50, 3), np.uint8)
+    return view, (0, 0, 1), np.zeros((3, 256), np.float32), np.empty((40, 50, 3), np.float32)
+
+
+def test_a_kernel_is_built_once_and_then_taken(builds):
+    shelf = Shelf()
+    assert shelf.take(*job()) == No("its kernel was still being built")
+    shelf.wait(10)
+    assert isinstance(shelf.take(*job()), Ready)
+    assert builds == [((40, 50, 3), (150, 3, 1), (0, 0, 1), "float32", (600, 12, 4))]
+
+
+@pytest.mark.parametrize("answer", [lambda: No("no compiler"), lambda: 1 / 0])
+def test_what_cannot_be_built_is_refused_with_its_reason(builds, answer):
+    builds.answer = answer
+    shelf = Shelf()
+    shelf.take(*job())
+    shelf.wait(10)
+    refused = shelf.take(*job())
+    assert isinstance(refused, No)
+    assert "no kernel could be built" in refused.reason
+    assert len(builds) == 1
+    assert shelf.reasons() == [refused.reason]
+
+
+def test_building_keeps_no_array_of_the_program(builds, monkeypatch):
+    monkeypatch.setattr(kernels_module.HiddenThread, "start", lambda thread: None)
+    view, rows, table, out = job()
+    gone = weakref.ref(view), weakref.ref(out)
+    Shelf().take(view, rows, table, out)
+    del view, out
+    gc.collect()
+    assert [ref() for ref in gone] == [None, None]
+
+
+def test_a_forked_process_builds_for_itself(builds, monkeypatch):
+    shelf = Shelf()
+    monkeypatch.setattr(kernels_module.HiddenThread, "start", lambda thread: None)  # the fork took no thread along
+    shelf.take(*job())
+    shelf.take(*job())
+    assert len(shelf._threads) == 1
+    monkeypatch.setattr(kernels_module.os, "getpid", lambda: -1)
+    shelf.take(*job())
+    assert len(shelf._threads) == 2
