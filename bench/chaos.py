@@ -30,7 +30,8 @@ CHAOS = """
 import os, random as _random, sys, time as _time
 chance = _random.Random(os.environ["CHAOS"])
 sys.setswitchinterval(chance.choice([1e-5, 1e-4, 5e-3]))
-import codedag.autopilot.pilot as pilot, codedag.migrate.recall as recall, codedag.migrate.remember as remember
+import codedag.autopilot.pilot as pilot
+import codedag.migrate.memo.call_memo as recall, codedag.migrate.memo.prefix as remember
 import codedag.autopilot.planning as planning, codedag.migrate.trial as trial
 
 GAINS = chance.choice([(0.1, 0.3, 0.9, 2.0), (0.3, 2.0, 2.0, 2.0), (2.0,), (0.3, 0.3, 2.0)])

@@ -26,7 +26,7 @@ from codedag.trace.recorder import Template
 
 if TYPE_CHECKING:
     from codedag.instrument.links import Link
-    from codedag.migrate.remember import Link as Step
+    from codedag.migrate.memo.prefix import Link as Step
 
 
 TABLE, FLOW = "table", "flow"  # a chain that starts from uint8 becomes a table, one from other numbers one walk
@@ -152,8 +152,8 @@ class FoundPrefix(msgspec.Struct, frozen=True):
 
 def prefixes(file: InstrumentedFile, owner: str, templates: list[Template], taken: set[int]) -> list[FoundPrefix]:
     """The prefixes of one function, each as long as the source proves that its value goes nowhere else."""
-    from codedag.migrate.remember import Link as Step
-    from codedag.migrate.remember import unwritten
+    from codedag.migrate.memo.prefix import Link as Step
+    from codedag.migrate.memo.prefix import unwritten
 
     names = {site: next(iter(seen)) for site, seen in names_by_site(templates).items() if len(seen) == 1}
     if not any(map(reads_files, names.values())):
@@ -189,8 +189,8 @@ def prefix_links(file: InstrumentedFile) -> list[Link]:
 
 def prefix_at(file: InstrumentedFile, sites: Sequence[int], names: Sequence[str]) -> FoundPrefix:
     """The prefix at these sites, as an earlier run found it."""
-    from codedag.migrate.remember import Link as Step
-    from codedag.migrate.remember import unwritten
+    from codedag.migrate.memo.prefix import Link as Step
+    from codedag.migrate.memo.prefix import unwritten
 
     operand = {(link.source, link.target): link.operand for link in prefix_links(file)}
     places = [0, *(operand[pair] for pair in pairwise(sites))]

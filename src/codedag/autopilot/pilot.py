@@ -21,13 +21,13 @@ from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
 from codedag.autopilot.budget import KERNEL_SECONDS, Budget, unlimited
 from codedag.autopilot.judging import Judging
 from codedag.autopilot.knowledge import Proven
+from codedag.autopilot.moves.memoised_calls import Recalled
 from codedag.autopilot.moves.row_apply import Rows
 from codedag.autopilot.openings import Openings
 from codedag.autopilot.options import MAX_OVERHEAD
 from codedag.autopilot.planning import Planning
 from codedag.autopilot.processes.exchange import WorkerExchange
 from codedag.autopilot.proving import Proving, WhenProven
-from codedag.autopilot.recalled import Recalled
 from codedag.autopilot.replay import Replay
 from codedag.autopilot.report.steady_state import Settled
 from codedag.autopilot.scalars import Scalars
@@ -41,7 +41,7 @@ from codedag.ir import clock as time
 from codedag.migrate.fuse.kernel_pool import Shelf
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.malloc_trim import Heap
-from codedag.migrate.memory import Memory
+from codedag.migrate.memo.store import Memory
 from codedag.trace.events import Log
 from codedag.trace.recorder import Recorder, Template, shown_path
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot import find
 from codedag.autopilot.applied import Applied, Refused
-from codedag.autopilot.recalled import is_recalled
-from codedag.autopilot.repeats import Repeats
+from codedag.autopilot.moves.memoised_calls import is_recalled
+from codedag.autopilot.moves.repeats import Repeats
 from codedag.backends.effects import Effects
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import VARIANT
@@ -127,7 +127,7 @@ class Planning:
 
     def apply_prefix(self, file: InstrumentedFile, owner: str, found: find.FoundPrefix) -> None:
         """Keeps what a function reads and always does to it."""
-        from codedag.migrate.remember import Prefix  # with all that is known about effects: only where it is used
+        from codedag.migrate.memo.prefix import Prefix  # with all that is known about effects: only where it is used
 
         trial = self.trial(" ".join(found.names))
         prefix = Prefix(found.links, trial, self.pilot.memory, Repeats(self.pilot.program).expected)

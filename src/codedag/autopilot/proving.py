@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codedag.autopilot.applied import Refused
 from codedag.autopilot.budget import CHANCE, proof_price
-from codedag.autopilot.recalled import recall_at
+from codedag.autopilot.moves.memoised_calls import recall_at
 from codedag.backends.proof import proven_here
 from codedag.backends.registry import Equivalence, Substitution
 from codedag.instrument.guard import attempt

@@ -34,8 +34,8 @@ from codedag.instrument.program import Program
 from codedag.instrument.python import uncollected
 from codedag.ir import RunDirectory
 from codedag.ir.clock import perf_counter
-from codedag.migrate.disk import Disk
-from codedag.migrate.memory import Memory
+from codedag.migrate.memo.disk_store import Disk
+from codedag.migrate.memo.store import Memory
 from codedag.trace.rundir import Keeper, loaded_versions
 
 if TYPE_CHECKING:

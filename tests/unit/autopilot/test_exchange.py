@@ -10,7 +10,7 @@ import pytest
 from codedag.autopilot.processes import worker_report
 from codedag.autopilot.processes.exchange import WORKERS_MAX, WorkerExchange
 from codedag.devices import cgroup
-from codedag.migrate.memory import Memory
+from codedag.migrate.memo.store import Memory
 
 
 class Container:

@@ -320,9 +320,9 @@ def test_later_sites_pass_plain_values_through_without_a_flag():
 
 def test_a_kept_prefix_that_is_turned_off_runs_as_written(tmp_path):
     np = pytest.importorskip("numpy")
-    from codedag.migrate.memory import Memory
+    from codedag.migrate.memo.prefix import Link, Prefix
+    from codedag.migrate.memo.store import Memory
     from codedag.migrate.placeholder import StandIn
-    from codedag.migrate.remember import Link, Prefix
     from codedag.migrate.trial import Trial
 
     path = str(tmp_path / "a.npy")

@@ -7,7 +7,7 @@ import types
 import pytest
 
 from codedag.migrate import _patch_twin
-from codedag.migrate.around import LibraryCode, settings_now
+from codedag.migrate.memo.ambient import LibraryCode, settings_now
 from codedag.migrate.patches import proxies as stands
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from codedag.backends.same import same
-from codedag.migrate import common
-from codedag.migrate.common import CHUNKS, Common, can_keep
-from codedag.migrate.memory import Memory
+from codedag.migrate.memo import shared_store as common
+from codedag.migrate.memo.shared_store import CHUNKS, Common, can_keep
+from codedag.migrate.memo.store import Memory
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="there are no files in memory here")
 DTYPES = ("uint8", "float32", "int64", "float64", "bool", "complex64", ">i2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codedag.backends.same import same
-from codedag.migrate.copies import copied
+from codedag.migrate.memo.copies import copied
 
 numpy = pytest.importorskip("numpy")
 

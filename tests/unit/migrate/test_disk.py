@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from codedag.backends.same import same
-from codedag.migrate.disk import Disk
+from codedag.migrate.memo.disk_store import Disk
 from codedag.migrate.trial import FIRST
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "preadv"), reason="there is no reading at a place here")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from codedag.migrate import file_state as module
-from codedag.migrate.file_state import file_state
+from codedag.migrate.memo import file_state as module
+from codedag.migrate.memo.file_state import file_state
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only there the system tells of mappings")
 

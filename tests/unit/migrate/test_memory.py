@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from codedag.devices.cgroup import Cgroup
-from codedag.migrate import memory
+from codedag.migrate.memo import store as memory
 
 LIMITED = """
 import resource
-from codedag.migrate.memory import budget
+from codedag.migrate.memo.store import budget
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, resource.RLIM_INFINITY))
 print(budget())
 """

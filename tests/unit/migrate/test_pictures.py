@@ -8,7 +8,7 @@ np = pytest.importorskip("numpy")
 Image = pytest.importorskip("PIL.Image")
 
 from codedag.backends.same import same  # noqa: E402
-from codedag.migrate.pictures import is_picture, packed, unpacked  # noqa: E402
+from codedag.migrate.memo.pictures import is_picture, packed, unpacked  # noqa: E402
 
 
 def picture(mode, info=None, size=(37, 23)):

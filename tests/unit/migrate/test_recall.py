@@ -9,9 +9,9 @@ pytest.importorskip("numpy")
 import numpy as np
 
 from codedag.instrument.sites import CALL, SiteInfo
-from codedag.migrate import recall as recall_module
-from codedag.migrate.memory import Memory
-from codedag.migrate.recall import Recall
+from codedag.migrate.memo import call_memo as recall_module
+from codedag.migrate.memo.call_memo import Recall
+from codedag.migrate.memo.store import Memory
 from codedag.migrate.trial import FIRST, Trial
 
 

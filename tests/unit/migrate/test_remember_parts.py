@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from codedag.instrument.sites import BINARY, CALL, GETITEM, INPLACE, SETITEM, SiteInfo
-from codedag.migrate.memory import Memory
+from codedag.migrate.memo.prefix import Link, Prefix, _part, unwritten
+from codedag.migrate.memo.store import Memory
 from codedag.migrate.patches import proxies as stands
-from codedag.migrate.remember import Link, Prefix, _part, unwritten
 from codedag.migrate.trial import Trial
 
 

@@ -12,9 +12,9 @@ from codedag.backends.proof import near
 from codedag.backends.registry import Substitution
 from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import No
-from codedag.migrate.around import LibraryCode
 from codedag.migrate.caller import Call, Caller
 from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.memo.ambient import LibraryCode
 from codedag.migrate.patches import proxies as stands
 from codedag.migrate.substitute import nan_check as numeric
 from codedag.migrate.substitute.clock import Clock, clock_for

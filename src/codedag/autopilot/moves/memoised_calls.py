@@ -12,7 +12,7 @@ from codedag.trace.recorder import Template
 
 if TYPE_CHECKING:
     from codedag.autopilot.pilot import Pilot
-    from codedag.migrate.recall import Recall
+    from codedag.migrate.memo.call_memo import Recall
 
 
 class Recalled:
@@ -31,7 +31,7 @@ class Recalled:
 
     def apply(self, file: InstrumentedFile, owner: str, site: int, name: str) -> None:
         """Keeps what a call gives, on trial."""
-        from codedag.migrate.recall import Recall  # with all that is known about effects: only where it is used
+        from codedag.migrate.memo.call_memo import Recall  # with all that is known about effects: only where it is used
 
         trial = self.pilot.planning.trial(name)
         recall = Recall(file.sites[site], trial, self.pilot.memory)

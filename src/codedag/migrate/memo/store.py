@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from codedag.devices import cgroup
-from codedag.migrate.common import Common, common
-from codedag.migrate.disk import Disk
+from codedag.migrate.memo.disk_store import Disk
+from codedag.migrate.memo.shared_store import Common, common
 
 
 class Memory:

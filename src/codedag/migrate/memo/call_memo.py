@@ -1,6 +1,6 @@
 """Calls whose arguments come again, epoch after epoch: the result is kept, and found by the contents of the arguments.
 
-A prefix (remember.py) is followed through the source from the file on.  Where that ends (a value is unpacked, goes
+A prefix (prefix.py) is followed through the source from the file on.  Where that ends (a value is unpacked, goes
 through a method, or was read by something unknown), a slow call that is known to be pure may still be given the same
 array each time round.  It is found by some of its elements, and taken only if all of its bytes are those of the copy
 that was kept.  Nothing is copied for an argument that has not come twice.
@@ -19,12 +19,12 @@ from codedag.backends.same import same
 from codedag.instrument.warned import Heard, calls_back, mode
 from codedag.ir import clock as time
 from codedag.ir.verdict import No
-from codedag.migrate.around import LibraryCode
-from codedag.migrate.call_key import is_plain, told_apart
 from codedag.migrate.caller import Caller
-from codedag.migrate.copies import copied, size_of
 from codedag.migrate.guard import Failed, attempt
-from codedag.migrate.memory import Memory
+from codedag.migrate.memo.ambient import LibraryCode
+from codedag.migrate.memo.copies import copied, size_of
+from codedag.migrate.memo.key import is_plain, told_apart
+from codedag.migrate.memo.store import Memory
 from codedag.migrate.patches.proxies import behind
 from codedag.migrate.substitute.call import Substitute
 from codedag.migrate.trial import StopIfRaised, Trial

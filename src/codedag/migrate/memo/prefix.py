@@ -26,17 +26,17 @@ from codedag.instrument.sites import CALL, INPLACE, SETITEM
 from codedag.instrument.warned import Heard
 from codedag.ir import clock as time
 from codedag.ir.verdict import No
-from codedag.migrate.around import LibraryCode, around_now, settings_now
-from codedag.migrate.call_key import is_plain, told_apart
 from codedag.migrate.caller import Caller
-from codedag.migrate.common import Lying, can_keep
-from codedag.migrate.copies import ATOMS, copied, size_of
-from codedag.migrate.disk import Stored
-from codedag.migrate.file_state import file_state
 from codedag.migrate.guard import Failed, attempt
-from codedag.migrate.memory import Memory
+from codedag.migrate.memo.ambient import LibraryCode, around_now, settings_now
+from codedag.migrate.memo.copies import ATOMS, copied, size_of
+from codedag.migrate.memo.disk_store import Stored
+from codedag.migrate.memo.file_state import file_state
+from codedag.migrate.memo.key import is_plain, told_apart
+from codedag.migrate.memo.pictures import Packed, is_picture, opens, packed, unpacked
+from codedag.migrate.memo.shared_store import Lying, can_keep
+from codedag.migrate.memo.store import Memory
 from codedag.migrate.patches.proxies import behind
-from codedag.migrate.pictures import Packed, is_picture, opens, packed, unpacked
 from codedag.migrate.placeholder import Method, StandIn
 from codedag.migrate.trial import StopIfRaised, Trial
 

@@ -6,7 +6,7 @@ import sys
 from enum import Enum
 from typing import Any
 
-from codedag.migrate.copies import ATOMS
+from codedag.migrate.memo.copies import ATOMS
 
 
 def is_plain(value: Any, depth: int = 3) -> bool:

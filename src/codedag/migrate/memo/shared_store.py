@@ -16,7 +16,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from codedag.migrate.disk import Stored, array_bytes, read_at, write_at
+from codedag.migrate.memo.disk_store import Stored, array_bytes, read_at, write_at
 
 CHUNKS = 64
 LEAST_NBYTES = CHUNKS << 20  # of all chunks, below which it is not worth it
