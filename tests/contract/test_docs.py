@@ -156,13 +156,22 @@ def _parse(words: list[str]) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_block_is_of_a_kind_that_is_checked(name):
     for block in _blocks(name):
-        assert block.kind in {"python", "shell", "text", "json", "toml"}, f"{block.where}: what is {block.kind!r}?"
+        assert block.kind in {"python", "shell", "text", "json", "toml", "yaml"}, (
+            f"{block.where}: what is {block.kind!r}?"
+        )
         if block.kind == "json":
             json.loads(block.text)
         if block.kind == "toml":
             tomllib.loads(block.text)
+        if block.kind == "yaml":
+            yaml.safe_load(block.text)
         if block.kind == "python":
             compile(block.text, block.where, "exec")
+
+
+def test_the_page_of_errors_is_what_help_shows():
+    """An installed user has no docs/: `codedag help ERROR` reads its own copy."""
+    assert (DOCS / "errors.md").read_text() == (ROOT / "src/codedag/cli/errors.md").read_text()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -80,7 +80,7 @@ def test_the_second_run_begins_with_the_plan(plain, codedag, script, tmp_path):
     assert got.stdout == plain(script, 120).stdout
     assert _calls(tmp_path, "run") == 120, "no call was only observed"
     assert load(tmp_path / "run").report.verdict.checked >= 6, "still verified"
-    assert "changes known from an earlier run and made from the start: 1 (--fresh: none)" in got.stderr
+    assert "1 change known from an earlier run made from the start (--fresh: none)" in got.stderr
 
 
 def test_fresh_ignores_it(codedag, script, tmp_path):

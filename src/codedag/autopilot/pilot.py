@@ -220,7 +220,8 @@ class Pilot:
         self.notes += [*self.team.conclude(), *self.heap.notes(), *self.rest.notes()]
         if self.known:
             made = sum(applied.known for applied in self.applied)
-            self.notes.append(f"changes known from an earlier run and made from the start: {made} (--fresh: none)")
+            words = f"{made} change{'' if made == 1 else 's'} known from an earlier run made from the start"
+            self.notes += [f"{words} (--fresh: none)"] if made else []
         failure = site_module.native.failure()
         if failure:
             self.notes.append(f"observation ended early: {failure}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from os import getpid, getppid  # by name: a program may leave a mock on the module
+from signal import SIGTERM
 from typing import TYPE_CHECKING
 
 from codedag.autopilot.budget import ADVANCE_SECONDS, COMPILER_PROCESS_SECONDS, LOAD_SECONDS, Budget
@@ -17,7 +18,9 @@ from codedag.instrument import launch
 from codedag.instrument.children import Follower, ReportFolder, follow, unfollow
 from codedag.instrument.guard import Failed, after, attempt
 from codedag.instrument.hidden_thread import HiddenThread
+from codedag.instrument.launch import Ending
 from codedag.instrument.program import Program
+from codedag.instrument.termination import concluding
 from codedag.ir.clock import perf_counter
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from codedag.autopilot.knowledge_store import Store
     from codedag.autopilot.options import Options
     from codedag.autopilot.session import Loaded
-    from codedag.instrument.launch import Ending, Target
+    from codedag.instrument.launch import Target
     from codedag.trace.rundir import Keeper
 
 LOOK_SECONDS = 0.5  # between two looks at the heat
@@ -38,15 +41,25 @@ QUIET_HZ = 10.0  # looks a second at a program in which an earlier run has found
 SILENT_SECONDS = 1.0  # a program that ended earlier gets no run directory and no word, unless one was asked for
 
 
-def run(target: Target, new_keeper: Callable[[], Keeper], options: Options, *, asked: bool = False) -> Finished:
-    """Runs a program under the sampler; `asked`: the user named a run directory."""
-    return SampledRun(target, new_keeper, options, asked).run()
+def run(
+    target: Target, new_keeper: Callable[[], Keeper], options: Options, *, asked: bool = False,
+    report: Callable[[Finished], object] | None = None,
+) -> Finished:  # fmt: skip
+    """Runs a program under the sampler; `asked`: the user named a run directory.
+
+    `report` hears of the end if that is a SIGTERM, after which this process is no more.
+    """
+    return SampledRun(target, new_keeper, options, asked, report).run()
 
 
 class SampledRun(Follower):
     """One program under the sampler, with the pilot once there is work for it; goes on in forked processes."""
 
-    def __init__(self, target: Target, new_keeper: Callable[[], Keeper], options: Options, asked: bool) -> None:
+    def __init__(
+        self, target: Target, new_keeper: Callable[[], Keeper], options: Options, asked: bool,
+        report: Callable[[Finished], object] | None = None,
+    ) -> None:  # fmt: skip
+        self._report = report
         self.target, self.options, self._new_keeper, self._asked = target, options, new_keeper, asked
         self.program, self.heat = Program([target.root()]), Heat()
         self.loaded: Loaded | None = None
@@ -72,13 +85,21 @@ class SampledRun(Follower):
         follow(self)
         self.heat.start()
         self._start_thread()
-        ending = launch.run(self.target, self._main)
+        with concluding(self._terminated):
+            ending = launch.run(self.target, self._main)
         ended = perf_counter()
         if getpid() != self._first_process:
             after(self._end_in_fork)
             return Finished(ending, None, forked=True)
         done = after(self._end, ending, ended)
         return Finished(ending, self._keeper, failure=done.reason) if isinstance(done, Failed) else done
+
+    def _terminated(self) -> None:
+        """Concludes the run in a thread of ours while the program stands still, before the process dies of SIGTERM."""
+        ending = Ending.by_signal(SIGTERM)
+        done = after(self._end, ending, perf_counter())
+        if self._report is not None:
+            self._report(Finished(ending, self._keeper, failure=done.reason) if isinstance(done, Failed) else done)
 
     def _main(self, path: str, source: bytes) -> types.CodeType:
         """The code of the main file: with its known changes, or with loops that can be switched while they run."""

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from codedag.backends import contents
 from codedag.backends.hazards import hazard
+from codedag.backends.not_built import NOT_BUILT, wants_extension
 from codedag.backends.requirements import satisfied
 from codedag.instrument.signals import raised_by_handler
 from codedag.ir.errors import CodedagError
@@ -200,7 +201,7 @@ class Substitution:
             verdict = satisfied(requirement) if requirement else Yes
             if not verdict:
                 return verdict
-        return Yes
+        return No(NOT_BUILT) if wants_extension(self.run) else Yes
 
 
 class Decorator(Protocol):

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from codedag.experiment.comparison import Comparison, Subject
     from codedag.experiment.ratio import Ratio
 
-# Bounds further apart than this hold both a loss and a gain that somebody would notice.
-WIDE = 1.2
-
 
 @click.command(
     "compare", context_settings=PROGRAM_SETTINGS, short_help="Time a program plain against optimised; compare results."
@@ -127,9 +124,7 @@ def _lines(found: Comparison) -> list[str]:
 
 
 def _clearly(found: Ratio) -> str:
-    """The verdict; an interval that holds both a loss and a gain worth having says nothing yet."""
-    wide = found.verdict == "no difference" and found.high / found.low > WIDE
-    return "unclear: more rounds would tell" if wide else found.verdict
+    return "unclear: more rounds would tell" if found.verdict == "unclear" else found.verdict
 
 
 def _next(found: Comparison) -> str:

@@ -11,30 +11,35 @@ import click
 
 from codedag._version import __version__
 from codedag.cli.lazy import LazyGroup
-from codedag.ir.errors import DOCS, CodedagError
+from codedag.ir.errors import CodedagError
 
-COMMANDS = {
-    "run": "codedag.cli.run",
-    "trace": "codedag.cli.trace",
-    "devices": "codedag.cli.devices",
-    "profile": "codedag.cli.profile",
-    "plan": "codedag.cli.plan",
-    "tune": "codedag.cli.tune",
-    "explain": "codedag.cli.explain",
-    "view": "codedag.cli.view",
-    "compare": "codedag.cli.compare",
-    "stages": "codedag.cli.stages",
-    "experiment": "codedag.cli.experiment",
-    "runs": "codedag.cli.runs",
-    "cache": "codedag.cli.cache",
-    "demo": "codedag.cli.demo",
-    "doctor": "codedag.cli.doctor",
+SECTIONS = {
+    "Begin here": ("run", "view", "compare"),
+    "One run": ("trace", "explain", "runs", "demo"),
+    "Several runs": ("diff", "check", "experiment"),
+    "Devices and kernels": ("devices", "profile", "plan", "tune", "stages"),
+    "Help": ("doctor", "help", "cache"),
 }
+COMMANDS = {name: f"codedag.cli.{name}" for names in SECTIONS.values() for name in names}
+COMMANDS["help"] = "codedag.cli.help_"
+
+#: What `codedag` alone says.
+FIRST_STEPS = """\
+codedag run SCRIPT [ARGS]       your program, same results, less waiting
+codedag view                    what it did and what is slow: the newest run
+codedag compare SCRIPT [ARGS]   is it really faster, and are results equal?
+
+no program at hand?             codedag demo
+does it work here?              codedag doctor
+all commands                    codedag --help
+a command or an error           codedag help NAME"""
 
 
 @click.group(
     cls=LazyGroup,
     modules=COMMANDS,
+    sections=SECTIONS,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.option("-v", "--verbose", count=True, help="Say more (twice: everything).")
@@ -55,6 +60,8 @@ def cli(ctx: click.Context, verbose: int, quiet: bool) -> None:
     logger.setLevel(level)
     logger.propagate = False
     ctx.obj = {"quiet": quiet, "verbose": bool(verbose)}
+    if ctx.invoked_subcommand is None:
+        click.echo(FIRST_STEPS)
 
 
 def main(args: list[str] | None = None) -> None:
@@ -76,7 +83,7 @@ def main(args: list[str] | None = None) -> None:
         click.echo(f"codedag: error: {shown(error.message)}", err=True)
         if error.hint:
             click.echo(f"  {shown(error.hint)}", err=True)
-        click.echo(f"  ({DOCS}#{error.slug})", err=True)
+        click.echo(f"  (more: codedag help {error.slug})", err=True)
         sys.exit(error.exit_code)
     if callable(leave):
         _leave(leave)

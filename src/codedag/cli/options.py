@@ -17,6 +17,9 @@ from codedag.ir.errors import CannotWrite
 
 COLUMNS, COLUMNS_MIN = 80, 40  # of an output that is no terminal; of the narrowest that lines are cut for
 
+#: What is said where the C extensions were not built; `codedag doctor` names what is slower or missing.
+WITHOUT_C = "note: installed without a C compiler, so slower: see codedag doctor"
+
 P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
 

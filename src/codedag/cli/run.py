@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from codedag.cli import BEGUN, ranks
 from codedag.cli.options import (
     PROGRAM_SETTINGS,
+    WITHOUT_C,
     conclude,
     has_block_characters,
     is_disabled,
@@ -78,20 +79,24 @@ def command(
         return ranks.run(target, asked, output, bool((ctx.obj or {}).get("quiet"))).leave
     options = _options(asked)
     if site_module.why_twin:
-        say(ctx, f"note: the plain-Python recorder is in use: {site_module.why_twin}")
-    finished = _run(target, options, output)
-    conclude(ctx, _report, ctx, finished)
+        say(ctx, WITHOUT_C)
+    finished = _run(ctx, target, options, output)
+    conclude(ctx, _report, ctx, finished, options)
     return finished.ending.leave
 
 
-def _run(target: Target, options: Options, output: str | None) -> Finished:
+def _run(ctx: click.Context, target: Target, options: Options, output: str | None) -> Finished:
     """Runs the program under the sampler, or, where everything has to be observed, with all its files rewritten."""
     new_keeper = partial(_keeper, target, output)
     if options.plan is None and not options.observe_only and not options.synchronous:
         with uncollected():
             from codedag.autopilot import sampled_run
         out_of_the_way()
-        return sampled_run.run(target, new_keeper, options, asked=output is not None)
+
+        def report(finished: Finished) -> None:
+            conclude(ctx, _report, ctx, finished, options)
+
+        return sampled_run.run(target, new_keeper, options, asked=output is not None, report=report)
     with uncollected():
         # what is needed after the program is loaded before it: it may leave nothing to load from
         import codedag.view.summary  # noqa: F401
@@ -135,8 +140,11 @@ def _plan(path: str) -> tuple[Plan, Wishes]:
     return read(path)
 
 
-def _report(ctx: click.Context, finished: Finished) -> None:
+def _report(ctx: click.Context, finished: Finished, options: Options) -> None:
     if finished.forked or finished.keeper is None:
+        return
+    if _is_silent(finished, finished.keeper, options) and not (ctx.obj or {}).get("verbose"):
+        finished.keeper.drop()
         return
     if finished.report is None:
         say(ctx, f"the report could not be made: {finished.failure}; the program itself was not affected")
@@ -146,6 +154,21 @@ def _report(ctx: click.Context, finished: Finished) -> None:
         say(ctx, f"rank {rank}: run directory: {place}")
         return
     say(ctx, *_lines(ctx, finished.report, finished.keeper, place))
+
+
+def _is_silent(finished: Finished, keeper: Keeper, options: Options) -> bool:
+    """Whether nothing is said and no run directory is kept: after a mistake, and of programs under a second.
+
+    Never where the user asked for a directory, a plan or to observe, or where a result differed.
+    """
+    from codedag.autopilot.sampled_run import SILENT_SECONDS
+
+    report = finished.report
+    is_asked = keeper.asked or options.plan is not None or options.observe_only
+    if is_asked or report is None or report.verdict.mismatches:
+        return False
+    start = report.claim.start_seconds if report.claim is not None else 0.0
+    return finished.ending.is_mistake or (report.optimised_seconds or 0.0) - start < SILENT_SECONDS
 
 
 def _lines(ctx: click.Context, report: Report, keeper: Keeper, place: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from shlex import join, quote
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import click
 from codedag.cli.options import tell
 
 if TYPE_CHECKING:
-    from codedag.ir import Report
+    from codedag.ir import Report, RunInfo
 
 
 @click.command("runs", short_help="List the runs that are kept.")
@@ -48,6 +49,16 @@ def kept_runs(folder: Path) -> list[Path]:
         return []
 
 
+def newest() -> str:
+    """The newest run in the data folder."""
+    from codedag.ir import data_dir
+
+    found = kept_runs(data_dir() / "runs")
+    if not found:
+        raise click.UsageError(f"Name a run directory: none is kept in {data_dir() / 'runs'} yet.")
+    return str(found[0])
+
+
 def _facts(path: Path) -> dict[str, Any]:
     """What is known about one run; a file that cannot be read is named, and the others are listed all the same."""
     from codedag.ir import CodedagError, RunDirectory
@@ -57,7 +68,7 @@ def _facts(path: Path) -> dict[str, Any]:
     facts: dict[str, Any] = {"path": str(path)}
     try:
         info = run.run
-        facts |= {"command": info.command, "argv": info.argv, "status": info.status, "started": info.started}
+        facts |= {"command": info.command, "argv": info.argv, "status": ended(info), "started": info.started}
         if run.has("report"):
             report = run.report
             facts |= {
@@ -68,6 +79,13 @@ def _facts(path: Path) -> dict[str, Any]:
     except CodedagError as error:
         facts["problem"] = error.message
     return facts
+
+
+def ended(info: RunInfo) -> str:
+    """How the run ended, in words."""
+    if info.exit_code is not None and info.exit_code < 0:
+        return f"ended by {signal.Signals(-info.exit_code).name}"
+    return info.status
 
 
 def _gain(report: Report) -> float | None:

@@ -10,6 +10,7 @@ import click
 
 from codedag.cli.options import (
     PROGRAM_SETTINGS,
+    WITHOUT_C,
     F,
     conclude,
     is_disabled,
@@ -70,7 +71,7 @@ def command(
         from codedag.trace.session import trace
     out_of_the_way()
     if site_module.why_twin:
-        say(ctx, f"note: the plain-Python recorder is in use: {site_module.why_twin}")
+        say(ctx, WITHOUT_C)
     keeper = Keeper("trace", target, output)
     program = Program([target.root()], drill, FilterConfig(include, exclude, function, no_function))
     depth, samples = max_depth or 0, not no_samples

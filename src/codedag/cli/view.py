@@ -18,6 +18,7 @@ import click
 from codedag.cli.exports import check_exports, export, export_options
 from codedag.cli.options import shown as shown_text
 from codedag.cli.options import tell
+from codedag.cli.runs import ended, newest
 from codedag.ir.errors import BadFile, CannotWrite
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def command(
     """
     from codedag.ir import RunDirectory, load
 
-    run = run or _newest()
+    run = run or newest()
     found = load(run)
     if not isinstance(found, RunDirectory):
         raise click.UsageError(f"{run} is a file; name the run directory that holds it.")
@@ -93,17 +94,6 @@ def _written(drawn: dict[str, object], exported: dict[str, str]) -> list[str]:
     return lines + [f"{kind}: {file}" for kind, file in exported.items()]
 
 
-def _newest() -> str:
-    """The newest run in the data folder."""
-    from codedag.cli.runs import kept_runs
-    from codedag.ir import data_dir
-
-    found = kept_runs(data_dir() / "runs")
-    if not found:
-        raise click.UsageError(f"Name a run directory: none is kept in {data_dir() / 'runs'} yet.")
-    return str(found[0])
-
-
 def _check_place(file: str) -> None:
     """Raises if the picture cannot be put there, before it is drawn; directories are not made."""
     folder = Path(file).absolute().parent
@@ -116,7 +106,7 @@ def _show(found: RunDirectory, most: int) -> None:
     from codedag.view import heat, text
 
     info = found.run
-    tell(f"{shlex.join(info.argv)}  ({info.command}, {info.started}, {_status(info.status)})")
+    tell(f"{shlex.join(info.argv)}  ({info.command}, {info.started}, {_status(info)})")
     report = found.report if found.has("report") else None
     width = shutil.get_terminal_size().columns
     if report is not None:
@@ -305,8 +295,8 @@ def fitting(names: list[str], width: int) -> list[str]:
     return names if fits else [short_name(name) for name in names]
 
 
-def _status(status: str) -> str:
-    return "still running, or killed" if status == "running" else status
+def _status(info: RunInfo) -> str:
+    return "still running, or killed" if info.status == "running" else ended(info)
 
 
 def _saved(found: RunDirectory, graph: Graph) -> dict[str, object]:

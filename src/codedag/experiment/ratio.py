@@ -20,7 +20,10 @@ _T = {
     ),
 }  # fmt: skip
 
-Verdict = Literal["faster", "slower", "no difference"]
+Verdict = Literal["faster", "slower", "no difference", "unclear"]
+
+# Bounds further apart than this hold both a loss and a gain that somebody would notice.
+WIDE = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,10 @@ class Ratio:
 
     @property
     def verdict(self) -> Verdict:
-        """What the interval allows to say."""
-        return "faster" if self.low > 1 else "slower" if self.high < 1 else "no difference"
+        """What the interval allows to say; one that holds both a loss and a gain worth having says nothing yet."""
+        if self.low > 1 or self.high < 1:
+            return "faster" if self.low > 1 else "slower"
+        return "unclear" if self.low <= 0 or self.high / self.low > WIDE else "no difference"
 
 
 def ratio(plain: Sequence[float], other: Sequence[float], confidence: float = 0.95) -> Ratio:
@@ -59,4 +64,4 @@ def is_enough(plain: Sequence[float], other: Sequence[float], width: float = 0.0
     Looking again and again makes chance findings likelier, so to stop early takes 99 %.
     """
     found = ratio(plain, other, 0.99)
-    return found.high / found.low < 1 + width or found.verdict != "no difference"
+    return found.high / found.low < 1 + width or found.verdict in ("faster", "slower")

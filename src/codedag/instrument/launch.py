@@ -21,6 +21,7 @@ try:
 except ImportError:  # no C compiler where it was installed, or another Python than we know the frames of
     _at_the_bottom = exec
 Load = Callable[[str, bytes], types.CodeType]
+USAGE_CODE = 2  # what argparse, click and getopt programs exit with
 _OURS = str(Path(__file__).resolve().parent.parent)
 
 
@@ -79,6 +80,17 @@ class Ending(msgspec.Struct, frozen=True):
 
     code: int
     interrupted: bool = False
+    raised: bool = False  # by an exception that nothing caught
+
+    @classmethod
+    def by_signal(cls, number: int) -> Ending:
+        """The end of a program that dies of a signal; its code is the negative number, as module subprocess has it."""
+        return cls(-number)
+
+    @property
+    def is_mistake(self) -> bool:
+        """Whether the program ended by an exception or by the exit code of a wrong usage: nobody waits for figures."""
+        return self.raised or self.code == USAGE_CODE
 
     def leave(self) -> None:
         """Ends this process the way the program ended; Python finishes threads, exit functions and buffers first."""
@@ -99,7 +111,7 @@ def run(target: Target, load: Load) -> Ending:
     except KeyboardInterrupt as interrupt:
         return _reported(interrupt, Ending(130, interrupted=True))
     except BaseException as error:  # noqa: BLE001 - the program's own failure, reported as Python would
-        return _reported(error, Ending(1))
+        return _reported(error, Ending(1, raised=True))
     return Ending(0)
 
 

@@ -56,7 +56,7 @@ def _choose() -> tuple[Any, str]:
     try:
         from codedag.instrument import _site
     except ImportError as error:
-        return _twin, f"the C extension is not there ({error}); it is built where the package finds a C compiler"
+        return _twin, f"its C extension could not be loaded: {error}"
     _site.hide(str(Path(__file__).resolve().parent.parent) + "/")
     return _site, ""
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-DOCS = "docs/errors.md"
-
 
 class CodedagError(Exception):
     """Root of all errors that are meant for the user's eyes.
 
-    `slug` is an anchor in docs/errors.md; `hint` says what to do next; the CLI prints both and exits with 2.
+    `slug` is what `codedag help SLUG` and docs/errors.md explain; `hint` says what to do next; the CLI prints both and
+    exits with 2.
     """
 
     slug = "error"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
+from difflib import get_close_matches
 from math import inf
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from codedag.ir import BadGraph, CannotPlan, CostRow, CostTable, Graph, Machine, Plan, Transfer
 from codedag.plan.problem import NEVER, Problem
 
-HINT = "OP is name@file:line, as `codedag view RUN` shows them, or an id of graph.json."
+HINT = "OP is a name as `codedag view RUN` shows them, with @file:line if it stands in several places, or an id."
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +45,36 @@ class Explanation:
 
 
 def find_op(graph: Graph, text: str) -> int:
-    """The id of the op that is meant: an id, or `name@file:line`; raises BadGraph if there is none or several."""
+    """The id of the op that is meant: an id, or a name with or without `@file:line`; raises BadGraph if none is.
+
+    A name is whole or its last parts (`Image.resize`, `resize`). Of several operations the one with most time is meant,
+    unless they stand at different places.
+    """
     if text.isdigit():
         return graph.op(int(text)).id
     name, _, place = text.partition("@")
-    found = [op for op in graph.ops if op.name == name and (not place or op.where == place)]
-    if len(found) == 1:
-        return found[0].id
+    ops = [op for op in graph.ops if op.kind != "region" and (not place or place in (op.where, _last(op.where)))]
+    found = [op for op in ops if op.name == name] or [op for op in ops if op.name.endswith(f".{name}")]
     if not found:
-        raise BadGraph(f"there is no op `{text}` in this graph", hint=HINT)
+        raise BadGraph(f"there is no op `{text}` in this graph{_nearest(graph, name)}", hint=HINT)
+    if len({op.where for op in found}) == 1:
+        return max(found, key=lambda op: op.self_seconds).id
     several = ", ".join(f"{op.id} ({op.context} at {op.where})" for op in found[:8])
-    raise BadGraph(f"`{text}` is the name of {len(found)} ops: {several}", hint="Give the id of the one that you mean.")
+    raise BadGraph(
+        f"`{text}` is the name of {len(found)} ops: {several}",
+        hint=f"Say which one: {name}@{found[0].where}, or its id.",
+    )
+
+
+def _last(where: str) -> str:
+    return where.replace("\\", "/").rpartition("/")[2]
+
+
+def _nearest(graph: Graph, name: str) -> str:
+    whole = [op.name.split(".") for op in graph.ops if op.kind != "region"]
+    names = {".".join(parts[-count:]) for parts in whole for count in (1, 2, len(parts))}
+    near = get_close_matches(name, names, 3)
+    return f" (near: {', '.join(near)})" if near else ""
 
 
 class Explainer:

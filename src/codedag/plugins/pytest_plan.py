@@ -11,6 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from codedag.api.migrator import PipelineMigrator
 
+pytest_plugins = ("codedag.plugins.pytest_budget",)  # one entry point for both
 _MIGRATOR: pytest.StashKey[PipelineMigrator] = pytest.StashKey()
 _WORKERS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()  # what the workers of pytest-xdist have counted
 
@@ -60,8 +61,15 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     terminalreporter.section(f"codedag: {compared if verdict['checked'] else 'no result was compared'}")
     for note in migrator.notes:
         terminalreporter.line(note)
+    idle: dict[str, list[str]] = {}
     for name, stats in found["functions"].items():
-        terminalreporter.line(_line(name, stats))
+        if stats["calls"]:
+            terminalreporter.line(_line(name, stats))
+        else:
+            idle.setdefault(stats["reason"], []).append(name)
+    for reason, names in idle.items():  # a line for each reason: a plan names many functions that a test never calls
+        which = names[0] if len(names) == 1 else f"{len(names)} functions"
+        terminalreporter.line(f"{which}: no calls" + (f" ({reason})" if reason else ""))
 
 
 def _counted(migrator: PipelineMigrator) -> dict[str, Any]:
@@ -102,8 +110,6 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def _line(name: str, stats: dict[str, Any]) -> str:
-    if not stats["calls"]:
-        return f"{name}: no calls" + (f" ({stats['reason']})" if stats["reason"] else "")
     declined = "; ".join(f"{count} {reason}" for reason, count in list(stats["declined"].items())[:3])
     counts = (
         f"{stats['calls']} calls, {stats['fast']} fast, {stats['checked']} compared, {stats['mismatches']} different"

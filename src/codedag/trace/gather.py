@@ -492,7 +492,7 @@ def _choose() -> tuple[Any, str]:
     try:
         from codedag.trace import _gather
     except ImportError as error:
-        return Gatherer, f"the C extension is not there ({error}); it is built where the package finds a C compiler"
+        return Gatherer, f"its C extension could not be loaded: {error}"
     return _gather.Gatherer, ""
 
 

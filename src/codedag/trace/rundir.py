@@ -106,6 +106,13 @@ class Keeper:
         )  # fmt: skip
         self._save(done, "run.json")
 
+    def drop(self) -> None:
+        """Removes the run directory, unless the user named it: nobody will look at this run."""
+        if self._begun and not self.asked:
+            from shutil import rmtree
+
+            rmtree(self.path, ignore_errors=True)
+
     def _save(self, thing: Graph | CostTable | Machine | Plan | Report | Events | RunInfo, name: str) -> None:
         if not self._begun:
             return

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from heapq import nsmallest
+from itertools import groupby
 
 from codedag.ir import Change, Events, Graph, Move, Op, Placement, Plan, Report, Speed
 from codedag.view.claim import verdict
@@ -15,6 +17,7 @@ WIDTH = 34
 
 # Below this many times the recorder's own cost per operation, a time says more about the recorder than the program.
 RECORDER_FACTOR = 3
+SIGNATURE_PARTS = 4  # kinds of arguments that are named
 MOST_DOUBTFUL = 5  # operations that are shown all the same if there are no others
 
 
@@ -119,16 +122,25 @@ def _apart(graph: Graph, rows: list[int]) -> list[str]:
     facts = (
         _functions_apart([function_path(ops.context[row], ops.name[row]) for row in rows]),
         [f"column {ops.col[row]}" for row in rows],
-        [ops.in_sig[row] for row in rows],
-        [f"-> {ops.out_sig[row]}" for row in rows],
+        [signature_text(ops.in_sig[row]) for row in rows],
+        [f"-> {signature_text(ops.out_sig[row])}" for row in rows],
     )
-    telling = [fact for fact in facts if len(set(fact)) > 1]
-    words = [", ".join(filter(None, each)) for each in zip(*telling, strict=True)] if telling else [""] * len(rows)
+    words = [""] * len(rows)
+    for fact in facts:  # no more of them than it takes to tell all apart
+        if len(set(words)) < len(rows) and len(set(fact)) > 1:
+            words = [", ".join(filter(None, each)) for each in zip(words, fact, strict=True)]
     same = {word for word, times in Counter(words).items() if times > 1 or not word}
     return [
         f"({', '.join(filter(None, [word, f'op {ops.id[row]}' if word in same else '']))})"
         for row, word in zip(rows, words, strict=True)
     ]
+
+
+def signature_text(signature: str) -> str:
+    """Types and shapes of arguments, equal neighbours counted: `16 x float32[64,64,3]`."""
+    parts = [(part, len(list(same))) for part, same in groupby(re.findall(r"[^,\[\]]+(?:\[[^\]]*\])?", signature))]
+    words = [part if many == 1 else f"{many} x {part}" for part, many in parts]
+    return ", ".join([*words[:SIGNATURE_PARTS], "..."] if len(words) > SIGNATURE_PARTS else words)
 
 
 def _functions_apart(paths: list[tuple[str, ...]]) -> list[str]:

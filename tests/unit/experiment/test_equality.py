@@ -114,7 +114,8 @@ def test_the_ratio_is_the_middle_of_the_rounds():
     found = ratio([2.0, 4.0, 8.0], [1.0, 2.0, 4.0])
     assert (found.middle, found.low, found.high) == pytest.approx((2.0, 2.0, 2.0))
     assert found.verdict == "faster"
-    assert ratio([1.0, 1.1], [1.1, 1.0]).verdict == "no difference"
+    assert ratio([1.0, 1.002], [1.002, 1.0]).verdict == "no difference"
+    assert ratio([1.0, 1.1], [1.1, 1.0]).verdict == "unclear"  # two rounds that hold a loss and a gain of 80 %
     assert ratio([1.0, 1.01, 1.0], [2.0, 2.0, 2.01]).verdict == "slower"
     assert ratio([1.0], [2.0]) == Ratio(0.5, 0.0, math.inf)
 

@@ -157,3 +157,13 @@ def test_what_is_not_recorded_is_not_said_to_be_outside_the_operations(command, 
     events = Events(seconds=4.0, seen=1, least_seconds=0.0, lanes=places, calls=[])
     found = text.covered(Graph.build([_op(0, 1.0)]), events, command, workers)
     assert found == (f"recorded calls cover 25% of 4 s; the rest is start-up, {rest}" if rest else "")
+
+
+def test_equal_arguments_are_counted_and_no_more_is_said_than_tells_apart():
+    many = ",".join(["float32[64,64,3]"] * 16)
+    other = ",".join(["float32[32,32,3]"] * 16)
+    assert text.signature_text(many) == "16 x float32[64,64,3]"
+    assert text.signature_text("u8[3],i4,f4[2,2],f8,f8,c8,str") == "u8[3], i4, f4[2,2], 2 x f8, ..."
+    assert text.signature_text("") == ""
+    ops = [_op(0, 2.0, in_sig=many, out_sig="f[16]"), _op(1, 1.0, in_sig=other, out_sig="f[8]")]
+    assert text.ranking(Graph.build(ops), 9).which == ["(16 x float32[64,64,3])", "(16 x float32[32,32,3])"]

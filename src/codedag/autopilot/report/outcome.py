@@ -13,6 +13,7 @@ from codedag.autopilot.pilot import Applied, Pilot
 from codedag.autopilot.processes.worker_report import Share, join, move_of
 from codedag.autopilot.report.estimate import PAGE, PAGE_PER_OPERATION, Estimate, Late, Spans, estimate
 from codedag.autopilot.report.steady_state import since
+from codedag.backends.registry import find
 from codedag.ir import Change, CostTable, Declined, Graph, Move, Op, Plan, Proof, Report, Source
 from codedag.migrate.trial import EVERY, FIRST, RAREST, Trial
 from codedag.plan.serial import serial_plan
@@ -347,8 +348,15 @@ def _worker_spans(pilot: Pilot) -> dict[tuple[str, str], float]:
     return found
 
 
+def _why_no_variant(name: str) -> str:
+    known = {substitution.equivalence.value for substitution in find(name, "cpu")}
+    if not known:
+        return "no faster variant is known for it"
+    return "its variants take other calls" if "exact" in known else f"its variants round (--allow {min(known)})"
+
+
 def _unchanged(op: Op, share: float, whose: str) -> Declined:
-    reason = "no exact variant is known for it"
+    reason = _why_no_variant(op.name)
     if op.name.endswith("_MultiProcessingDataLoaderIter.__next__"):
         reason = "it waits for the worker processes"
     elif op.name.endswith(".__next__"):
