@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from codedag.autopilot.budget import (
+    COMPILER_PROCESS_SECONDS,
+    OPEN_SOURCE_NBYTES_MAX,
+    OPEN_SOURCE_SECONDS_PER_BYTE,
+)
 from codedag.instrument.codes import owner_of
+from codedag.instrument.local_answers import LOCAL_SOURCE_NBYTES_MAX, source_nbytes
 from codedag.instrument.places import PROTECTED_PACKAGES, is_installed, is_standard_library
 
 if TYPE_CHECKING:
@@ -48,9 +54,21 @@ def changeable_share(
     return min(max(reached, 0.0) / max(passed, 1e-9), 1.0) if passed > 0 else 0.0
 
 
+def opening_price(report: HeatReport, left_alone: Collection[tuple[str, str]] = ()) -> float:
+    """CPU seconds that opening the hottest function that could be changed takes, by the size of its source."""
+    hottest = max(_changeable(report, left_alone), key=lambda each: each.self_seconds, default=None)
+    if hottest is None:
+        return COMPILER_PROCESS_SECONDS
+    nbytes = source_nbytes(hottest.file)
+    price = OPEN_SOURCE_SECONDS_PER_BYTE * min(nbytes, OPEN_SOURCE_NBYTES_MAX)
+    return price if nbytes <= LOCAL_SOURCE_NBYTES_MAX else COMPILER_PROCESS_SECONDS + price
+
+
 def _changeable_seconds(report: HeatReport, left_alone: Collection[tuple[str, str]]) -> float:
-    return sum(
-        each.self_seconds
-        for each in report.functions
-        if not is_protected(each.file) and (each.file, owner_of(each.qualname)) not in left_alone
-    )
+    return sum(each.self_seconds for each in _changeable(report, left_alone))
+
+
+def _changeable(report: HeatReport, left_alone: Collection[tuple[str, str]]) -> Iterator[HotFunction]:
+    for each in report.functions:
+        if not is_protected(each.file) and (each.file, owner_of(each.qualname)) not in left_alone:
+            yield each

@@ -381,7 +381,7 @@ def with_verdicts(moves: Iterable[Proven], pilot: Pilot, target: Target) -> list
     for move in moves:
         evidence, known = kept.get(move.key), before.get(move.key)
         if evidence is not None:
-            shown = Evidence(blocks=evidence.blocks, noise=evidence.noise, arguments=list(target.args))
+            shown = Evidence(blocks=evidence.blocks, noise=_known(evidence.noise), arguments=list(target.args))
             found.append(
                 KnownChange(**{name: getattr(move, name) for name in Proven.__struct_fields__}, evidence=shown)
             )
@@ -397,9 +397,13 @@ def _verdict_on(applied: Applied, change: Change | None, load: float, target: Ta
     if change is not None and change.reason is not None:
         code = change.reason.code.value
         if change.evidence is not None:
-            blocks, noise = change.evidence.blocks, change.evidence.noise
+            blocks, noise = change.evidence.blocks, _known(change.evidence.noise)
     evidence = Evidence(blocks=blocks, noise=noise, load=load, arguments=list(target.args))
     return {"reason_code": MISMATCH if trial.mismatches else code, "evidence": evidence}
+
+
+def _known(noise: float) -> float | None:
+    return noise if noise >= 0 else None
 
 
 def is_open(pilot: Pilot) -> bool:

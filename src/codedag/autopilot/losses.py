@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from codedag.autopilot.change import Change, Evidence
+from typing import NamedTuple
+
+from codedag.autopilot.change import Account, Change, Evidence
 from codedag.autopilot.policy import Policy
+
+
+class _Best(NamedTuple):
+    """The moment from which on losses of an account are counted."""
+
+    spent: float
+    served: int
+    at: float  # seconds of the run
 
 
 class Losses:
@@ -11,7 +21,7 @@ class Losses:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._best: dict[int, tuple[float, float]] = {}  # the highest believed net of an account, and when it was so
+        self._best: dict[int, _Best] = {}
 
     def is_filling(self, change: Change) -> bool:
         """Whether it is a memo that had too few hits for a comparison."""
@@ -22,17 +32,28 @@ class Losses:
         return self._policy.saved_share_believed * change.account.saved - change.account.spent
 
     def shows(self, change: Change, now: float) -> bool:
-        """Whether the account has lost more since its best moment than the change's kind may."""
-        row, net = self._policy.kind(change.move), self.believed_net(change)
-        best, at = self._best.get(change.id, (0.0, change.log[-1][0]))
-        if net >= best:
-            best, at = self._best[change.id] = net, now
+        """Whether the account has lost more since its best moment than the change's kind may.
+
+        Calls since then are counted by what a call saves as it is known now: that is an estimate from few compared
+        calls, and a lower one than before is no loss.
+        """
+        row, best = self._policy.kind(change.move), self._best.get(change.id, _Best(0.0, 0, change.log[-1][0]))
+        lost = self._lost_since(best, change.account)
+        if lost <= 0:
+            self.start_over(change, now)
+            return False
         share = row.grace_share + row.fill_share_max * self.is_filling(change)
-        return best - net > row.grace_seconds + share * (now - at)
+        return lost > row.grace_seconds + share * (now - best.at)
+
+    def _lost_since(self, best: _Best, account: Account) -> float:
+        saved = self._policy.saved_share_believed * account.saved
+        by_call = saved / account.served if account.served else saved
+        calls = account.served - best.served if account.served else 1
+        return account.spent - best.spent - by_call * calls
 
     def start_over(self, change: Change, now: float) -> None:
         """Counts losses from now on."""
-        self._best[change.id] = self.believed_net(change), now
+        self._best[change.id] = _Best(change.account.spent, change.account.served, now)
 
     def forget(self, change: Change) -> None:
         """Drops what is known of a change that is not in the program any more."""

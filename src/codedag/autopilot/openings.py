@@ -44,7 +44,7 @@ class Openings:
     @cached_property
     def compiler(self) -> CompilerProcess:
         """The process that parses and rewrites."""
-        return CompilerProcess(may_start=self._may_compile)
+        return CompilerProcess(may_start=self._may_compile, is_local=True)
 
     def _may_compile(self) -> bool:
         return self._pilot.budget.may(COMPILER_PROCESS_SECONDS, self._hot_share)

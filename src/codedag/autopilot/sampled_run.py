@@ -10,10 +10,10 @@ from os import getpid, getppid  # by name: a program may leave a mock on the mod
 from signal import SIGTERM
 from typing import TYPE_CHECKING
 
-from codedag.autopilot.budget import ADVANCE_SECONDS, COMPILER_PROCESS_SECONDS, LOAD_SECONDS, Budget
+from codedag.autopilot.budget import ADVANCE_SECONDS, LOAD_SECONDS, Budget
 from codedag.autopilot.finished import Finished
 from codedag.autopilot.heat import Heat, HeatReport
-from codedag.autopilot.hot import changeable_share
+from codedag.autopilot.hot import changeable_share, opening_price
 from codedag.instrument import launch
 from codedag.instrument.children import Follower, ReportFolder, follow, unfollow
 from codedag.instrument.guard import Failed, after, attempt
@@ -179,9 +179,12 @@ class SampledRun(Follower):
 
     def _is_worth_loading(self, report: HeatReport) -> bool:
         """Whether what can be expected to be saved in the rest of the run pays for the pilot and its first function."""
-        price, before = LOAD_SECONDS + COMPILER_PROCESS_SECONDS, self._before
-        self._before = report
-        return self._budget.is_worth(price, changeable_share(report, before, self._left_alone), EXPECTED_SAVING)
+        before, self._before = self._before, report
+        share = changeable_share(report, before, self._left_alone)
+        if not self._budget.is_worth(LOAD_SECONDS, share, EXPECTED_SAVING):
+            return False
+        price = LOAD_SECONDS + opening_price(report, self._left_alone)
+        return self._budget.is_worth(price, share, EXPECTED_SAVING)
 
     def _start_thread(self) -> None:
         if self.loaded is None and not self._is_left_alone:

@@ -29,7 +29,7 @@ def main() -> None:
     while (message := _read()) is not None:
         target, arguments = marshal.loads(message)
         signal.setitimer(signal.ITIMER_PROF, REQUEST_CPU_SECONDS_MAX)
-        answer = attempt(_answered, target, arguments)
+        answer = attempt(answered, target, arguments)
         signal.setitimer(signal.ITIMER_PROF, 0)
         _write(marshal.dumps((False, answer.reason)) if isinstance(answer, Failed) else answer)
 
@@ -42,7 +42,8 @@ def _come_last() -> None:
         os.nice(19)
 
 
-def _answered(target: str, arguments: tuple[Any, ...]) -> bytes:
+def answered(target: str, arguments: tuple[Any, ...]) -> bytes:
+    """The answer to one request as it is sent, which is kept on disk as well."""
     module, _, name = target.partition(":")
     if not module.startswith("codedag."):
         raise ValueError(f"no request of CodeDAG's: {target}")

@@ -1,6 +1,7 @@
-"""Client of the compiler process: parsing, rewriting and analysing happen there, never under the program's own lock.
+"""Client of the compiler process: parsing, rewriting and analysing happen there, not under the program's own lock.
 
 The process is started by the first request, runs only when a core is idle, and ends after ten seconds without work.
+Small sources are answered here as long as there is no process: starting one takes longer than they do.
 Its parent is a shell that ends at once, so that `os.wait()` of the program does not meet it (but for the millisecond in
 which that shell is a child).  It is talked to through a socket and not through a pipe: a program that gives SIGPIPE its
 default action would die of writing to a process that has ended.
@@ -22,6 +23,8 @@ from typing import Any
 
 from codedag.instrument.cache import Cache
 from codedag.instrument.children import renew_in_fork
+from codedag.instrument.guard import Failed, attempt
+from codedag.instrument.local_answers import LOCAL_SOURCE_NBYTES_MAX, source_nbytes
 from codedag.ir import clock as time
 from codedag.ir.processes import cpu_seconds_of
 from codedag.ir.verdict import Code, No
@@ -74,10 +77,12 @@ class CompilerProcess:
         *,
         only_idle: bool = True,  # it runs only where a core is idle; else as any other process
         may_start: Callable[[], bool] = lambda: True,  # asked by each `poll` until it says yes
+        is_local: bool = False,  # small sources are parsed in this process until another is started
     ) -> None:
         # as the program's at its start
         self._environment = _with_whole_paths(os.environ if environment is None else environment)
         self._seconds_max, self._only_idle, self._may_start = seconds_max, only_idle, may_start
+        self._is_local = is_local
         self._deferred: list[Ticket] = []  # until the process may be started
         self._socket: socket.socket | None = None
         self._is_greeted = False  # the process has said its number
@@ -101,6 +106,8 @@ class CompilerProcess:
             self._finish(ticket, No(f"no request is called {kind!r}", Code.FAILED))
         elif (known := self._cache.load_answer(kind, arguments)) is not None:
             self._finish(ticket, _answer_of(known))
+        elif self._is_local and self._socket is None and source_nbytes(arguments[0]) <= LOCAL_SOURCE_NBYTES_MAX:
+            self._finish(ticket, _answered_here(kind, arguments))
         elif self._socket is None and self._given_up is None and not self._may_start():
             self._deferred.append(ticket)
         else:
@@ -259,6 +266,14 @@ class CompilerProcess:
         self._socket, self._pid_handle = None, -1
         self._to_send.clear()
         self._received.clear()
+
+
+def _answered_here(kind: str, arguments: tuple[Any, ...]) -> Any:
+    """The answer that the process would give, which is kept on disk as one of its answers is."""
+    from codedag.instrument.compiler_main import answered  # with all that parses: only where something is parsed
+
+    answer = attempt(answered, KINDS[kind], arguments)
+    return No(answer.reason, Code.FAILED) if isinstance(answer, Failed) else _answer_of(answer)
 
 
 def _answer_of(body: bytes) -> Any:

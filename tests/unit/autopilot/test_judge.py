@@ -376,6 +376,7 @@ def test_a_loss_counts_from_the_best_moment_of_the_account(judge, clock):
     for _ in range(100):
         clock.seconds += 0.5
         one.account.saved += 0.4
+        one.account.served += 1
         assert not judge.decide_by_accounts()
     lost = clock.seconds
     while one.is_in_program:
@@ -386,6 +387,17 @@ def test_a_loss_counts_from_the_best_moment_of_the_account(judge, clock):
     assert [each.changes for each in found] == [{1}]
     assert one.reason.code is Code.LOSS
     assert not found[0].rememberable
+
+
+def test_a_lower_estimate_of_what_a_call_saves_is_no_loss(judge, clock):
+    """What is saved is estimated from few compared calls: 0.07 s spent beside 0.69 s saved were called a loss."""
+    judge.add(one := change(1))
+    for served, by_call in ((100, 0.01), (200, 0.01), (210, 0.0033)):
+        clock.seconds += 0.5
+        one.account.served, one.account.saved = served, served * by_call
+        one.account.spent = 0.07 * served / 210
+        assert not judge.decide_by_accounts()
+    assert one.is_in_program
 
 
 def test_accounts_are_believed_only_in_part(judge):

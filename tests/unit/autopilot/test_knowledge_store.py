@@ -13,6 +13,7 @@ import pytest
 
 from codedag.autopilot import knowledge_store
 from codedag.autopilot.applied import Applied
+from codedag.autopilot.change import Change, Place, Reason, State
 from codedag.autopilot.knowledge import NOTHING_RUNS, TAKEN_BACK, Evidence, KnownChange, Proven, RunLength
 from codedag.autopilot.knowledge_store import (
     NBYTES_MAX,
@@ -25,10 +26,13 @@ from codedag.autopilot.knowledge_store import (
     is_open,
     taken_back,
 )
+from codedag.autopilot.losses import Losses
+from codedag.autopilot.policy import POLICY
 from codedag.instrument.launch import Target
 from codedag.ir.errors import CannotWrite
 from codedag.ir.report import HotFunction, HotTurn
 from codedag.ir.sha256 import sha256
+from codedag.ir.verdict import Code
 from codedag.migrate.trial import Trial
 
 MEDIAN, SOBEL = ("scipy.ndimage.median_filter", "cv2"), ("scipy.ndimage.sobel", "cv2")
@@ -199,6 +203,26 @@ def test_what_was_taken_back_is_kept_with_its_evidence():
     assert found[0].reason == NOT_FASTER
     assert found[0].evidence.blocks == 5
     assert found[0].evidence.arguments == ["--lr", "1"]
+
+
+def test_a_verdict_by_account_has_no_noise_and_can_be_read_again(store, script):
+    """Its noise, -1 for unknown, made the whole file unreadable to the next run."""
+    program = SimpleNamespace(files={str(script): SimpleNamespace(sha256=sha256(script.read_bytes()).hexdigest())})
+    slow = applied(NOT_FASTER)
+    slow.path = str(script)
+    change = Change(
+        1, "substitute", Place(str(script)), "f", evidence=Losses(POLICY).evidence(Change(1, "fuse", Place(), "f"))
+    )
+    change.move_to(State.ON_TRIAL, 1.0)
+    change.move_to(State.TAKEN_BACK, 2.0, Reason(Code.LOSS, "it spent more than it saved"))
+    judging = SimpleNamespace(made={1: (change, slow)})
+    ended = SimpleNamespace(judging=judging, applied=[slow], program=program)
+    found = taken_back(ended, Target(str(script), ()))
+    assert found[0].evidence.noise is None
+    store().keep(RunFacts(changes=found, length=length()))
+    again = store()
+    assert again.load() is not None
+    assert again.why_not == ""
 
 
 def _stopped(script, **evidence):
