@@ -14,6 +14,7 @@ $(STAMP): constraints.txt pyproject.toml setup.py $(wildcard src/codedag/*/*.[ch
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt setuptools wheel
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[all,dev]'
+	$(BIN)/python -m compileall -q src  # where PYTHONDONTWRITEBYTECODE is set, every start would compile all of it
 	@touch $@
 
 demo: setup

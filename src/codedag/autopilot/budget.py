@@ -26,7 +26,7 @@ PROVER_SECONDS = 0.12  # another Python starts to prove substitutions
 PROOF_SECONDS = 0.1  # one substitution is proven on its generated calls (0.03 to 0.5 s)
 #: And it imports their libraries.
 IMPORT_SECONDS = {"scipy": 0.4, "pandas": 0.4, "skimage": 0.6, "sklearn": 0.8, "librosa": 1.5, "torch": 1.5, "cv2": 0.1}
-KERNEL_SECONDS = 0.5  # one kernel is compiled and proven (0.3 to 1 s); one that is on the disk costs nothing
+KERNEL_SECONDS = 1.2  # one kernel is compiled and proven (0.5 to 1.3 s); one that is on the disk costs nothing
 SAMPLE_SECONDS = 25e-6  # one look at the frames of all threads
 
 WORTH_FACTOR = 3.0  # a candidate must promise this many times its price: most are not kept, and their price is lost

@@ -39,7 +39,7 @@ class Openings:
         self._filled: set[tuple[str, int]] = set()
         self.opened: dict[Function, float] = {}  # when
         self.refused: dict[Function, No] = {}
-        self._hot_share = 0.0  # of the time, in functions that a change could reach
+        self.hot_share = 0.0  # of the time, in functions that a change could reach
 
     @cached_property
     def compiler(self) -> CompilerProcess:
@@ -47,7 +47,7 @@ class Openings:
         return CompilerProcess(may_start=self._may_compile, is_local=True)
 
     def _may_compile(self) -> bool:
-        return self._pilot.budget.may(COMPILER_PROCESS_SECONDS, self._hot_share)
+        return self._pilot.budget.may(COMPILER_PROCESS_SECONDS, self.hot_share)
 
     def cpu_seconds(self) -> float:
         """CPU seconds of the compiler process."""
@@ -57,7 +57,7 @@ class Openings:
         """Opens what has become hot, and ends observing what has been observed for long; the heat."""
         self._end_long_observing()
         report = self.heat.look()
-        self._hot_share = changeable_share(report, left_alone=self._pilot.left_alone)
+        self.hot_share = changeable_share(report, left_alone=self._pilot.left_alone)
         if len(self.opened) >= OPENED_MAX:
             return report
         self._want(report)

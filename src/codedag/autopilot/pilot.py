@@ -119,7 +119,7 @@ class Pilot:
         self.recorder = Recorder(self.program.names, self._saw)
         self.prove = Proving(self.synchronous, self._aside, self.is_beside, self.budget)
         self.budget.cpu_clock = self._cpu_seconds
-        self.shelf = Shelf(synchronous=self.synchronous, on_build=lambda: self.budget.spend(KERNEL_SECONDS, "kernels"))
+        self.shelf = Shelf(synchronous=self.synchronous, may_compile=self._may_compile_kernel)
         self.team, self.replay = WorkerExchange(self), Replay(self)
         self.planning = Planning(self)
         self.rows, self.recalled, self.when_proven = Rows(self), Recalled(self), WhenProven(self)
@@ -129,6 +129,14 @@ class Pilot:
         """CPU seconds of our thread and of the processes that work for it."""
         opening = 0.0 if self.openings is None else self.openings.cpu_seconds()
         return self.beside + self.prove.cpu_seconds() + opening
+
+    def _may_compile_kernel(self) -> bool:
+        """Whether the price list allows a kernel now; then it counts as paid."""
+        share = 1.0 if self.openings is None else self.openings.hot_share
+        if not self.budget.may(KERNEL_SECONDS, share):
+            return False
+        self.budget.spend(KERNEL_SECONDS, "kernels")
+        return True
 
     # -- the life of a run
 

@@ -261,14 +261,13 @@ def _remember(vain: Vain, pilot: Pilot, outcome: Outcome, seconds: float) -> Non
     """Keeps what is proven for the next run: also what was known before and found no occasion to fail in this one."""
     tried = {move.key for move in outcome.tried}
     unused = [move for move in pilot.known if move.key not in tried and move.file not in pilot.replay.stale]
-    own = [(kernel.spec.itemsize, kernel.spec.channels) for kernel in pilot.shelf.ready]
     target = vain.store.target
     proven = with_verdicts(outcome.proven, pilot, target)
     vain.store.keep(
         RunFacts(
             changes=[*proven, *unused, *taken_back(pilot, target)],
             libraries=set(loaded_versions()) - {"python", "codedag", "platform"},
-            kernels=[*own, *pilot.team.crew.kernels()],
+            kernels=[*pilot.shelf.specs(), *pilot.team.crew.kernels()],
             unproven=pilot.prove.unproven.values(),
             files={path: file.sha256 for path, file in pilot.program.files.items()},
             length=length_of(seconds, target),

@@ -14,7 +14,9 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from codedag.tune.machine_key import machine_key
 
 FORMAT, VERSION = "codedag/kernel", 1
 TEMPORARY = ".building-"
+TOO_DEAR = "compiling its kernel would have cost more than it could save in a run of this length"
 STALE_SECONDS = 3600.0  # no compiler that we start runs this long
 Prove = Callable[[Path], Verdict]
 
@@ -49,15 +52,41 @@ def kernel_key(*parts: str) -> str:
     return digest.hexdigest()
 
 
+class NotNow(No, frozen=True):
+    """A kernel that is not on the disk and may not be compiled at present."""
+
+
+class _Limit(threading.local):
+    may_compile: Callable[[], bool] | None = None
+
+
+_limit = _Limit()
+
+
+@contextmanager
+def compiling_only_if(may_compile: Callable[[], bool]) -> Iterator[None]:
+    """A block in which this thread compiles what is not on the disk only if that is allowed at the time."""
+    before, _limit.may_compile = _limit.may_compile, may_compile
+    try:
+        yield
+    finally:
+        _limit.may_compile = before
+
+
+def may_compile() -> bool:
+    """Whether a kernel may be compiled in this thread now."""
+    return _limit.may_compile is None or _limit.may_compile()
+
+
 def build(source: str, compiler: Compiler, prove: Prove) -> Built | No:
     """The library of this source, from the cache if it is there and whole, else compiled and proven now."""
     key = kernel_key(source, compiler.version, *compiler.command, *compiler.flags)
     shared = cache_dir() / "kernels"
     why = _usable(shared)
     if not why:
-        built = _find(shared, key) or _make(shared, key, source, compiler, prove)
-        if isinstance(built, Built):
-            return built
+        built: Built | No | None = _find(shared, key)
+        if built is None:
+            built = _make(shared, key, source, compiler, prove) if may_compile() else NotNow(TOO_DEAR)
         if not isinstance(built, _Unwritten):
             return built
         why = built.reason

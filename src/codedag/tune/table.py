@@ -109,6 +109,12 @@ class TableKernel:
 
 def kernel_for(view: Array, row_step: tuple[int, ...], table_dtype: Any, out: Array) -> TableKernel | No:
     """The fastest kernel that this machine can make for such arrays; may compile for a second."""
+    spec = spec_for(view, row_step, table_dtype, out)
+    return spec if isinstance(spec, No) else kernel_of(spec)
+
+
+def spec_for(view: Array, row_step: tuple[int, ...], table_dtype: Any, out: Array) -> TableSpec | No:
+    """What the fastest kernel for such arrays is made from, or why no kernel takes them."""
     dtype = np.dtype(table_dtype)
     if view.dtype != _UINT8:
         return No(f"view is {view.dtype}, not uint8")
@@ -119,17 +125,25 @@ def kernel_for(view: Array, row_step: tuple[int, ...], table_dtype: Any, out: Ar
     layout = layout_of(view.shape, view.strides, tuple(row_step), out.strides, dtype.itemsize)
     if isinstance(layout, No):
         return layout
-    return kernel_of(TableSpec(dtype.itemsize, layout.channels))
+    return TableSpec(dtype.itemsize, layout.channels)
 
 
-def kernel_of(spec: TableSpec) -> TableKernel:
-    """The kernel of this spec, made once per process and setting."""
+def numpy_kernel(spec: TableSpec) -> TableKernel:
+    """The kernel of this spec by numpy alone: nothing is compiled for it."""
+    return TableKernel("numpy", spec, apply_numpy)
+
+
+def kernel_of(spec: TableSpec) -> TableKernel | No:
+    """The kernel of this spec, made once per process and setting; NotNow if it may not be compiled at present."""
     setting = tuple(os.environ.get(name, "") for name in ("CODEDAG_COMPILER", "CC", "PATH", "CODEDAG_HOME"))
     with _locks.of((spec, setting)):
         known = _kernels.get((spec, setting))
-        if known is None:
-            known = _kernels[spec, setting] = _make(spec)
-        return known
+        if known is not None:
+            return known
+        made = _make(spec)
+        if not isinstance(made, No):
+            _kernels[spec, setting] = made
+        return made
 
 
 class _Locks:
@@ -147,11 +161,13 @@ _locks = _Locks()
 _kernels: dict[tuple[TableSpec, tuple[str, ...]], TableKernel] = {}
 
 
-def _make(spec: TableSpec) -> TableKernel:
+def _make(spec: TableSpec) -> TableKernel | No:
     """The first engine that works, with the reasons of those before it."""
     declined: list[tuple[str, str]] = []
     for engine, make in _engines():
         made = make(spec)
+        if isinstance(made, kernel_cache.NotNow):
+            return made
         if not isinstance(made, No):
             apply, note = made
             return TableKernel(engine, spec, apply, note, tuple(declined))
@@ -189,6 +205,8 @@ def _make_numba(spec: TableSpec) -> Made:
     key = kernel_cache.kernel_key(table_numba.loops_text(), version, str(spec))
     note = ""
     if not kernel_cache.remembered_proof(key):
+        if not kernel_cache.may_compile():
+            return kernel_cache.NotNow(kernel_cache.TOO_DEAR)
         verdict = prove(NUMBA, spec.itemsize, spec.channels)
         if isinstance(verdict, No):
             return verdict

@@ -11,10 +11,12 @@ import pytest
 from codedag.ir.verdict import No
 from codedag.migrate.fuse import kernel_pool as kernels_module
 from codedag.migrate.fuse.kernel_pool import Shelf
+from codedag.tune.kernel_cache import NotNow, may_compile
+from codedag.tune.table import TableSpec
 
 
 class Ready:
-    engine, note, declined = "fake", "", ()
+    engine, note, declined, spec = "fake", "", (), TableSpec(4, 3)
 
     def accepts(self, *job):
         return True
@@ -30,11 +32,11 @@ def builds(monkeypatch):
 
     builds = Builds()
 
-    def kernel_for(view, rows, dtype, out):
-        builds.append((view.shape, view.strides, rows, np.dtype(dtype).name, out.strides))
+    def kernel_of(spec):
+        builds.append((spec.itemsize, spec.channels))
         return builds.answer()
 
-    monkeypatch.setattr(table, "kernel_for", kernel_for)
+    monkeypatch.setattr(table, "kernel_of", kernel_of)
     return builds
 
 
@@ -48,7 +50,29 @@ def test_a_kernel_is_built_once_and_then_taken(builds):
     assert shelf.take(*job()) == No("its kernel was still being built")
     shelf.wait(10)
     assert isinstance(shelf.take(*job()), Ready)
-    assert builds == [((40, 50, 3), (150, 3, 1), (0, 0, 1), "float32", (600, 12, 4))]
+    assert builds == [(4, 3)]
+
+
+def test_what_may_not_be_compiled_yet_is_looked_up_by_numpy_and_built_once_it_may(builds):
+    allowed = False
+    builds.answer = lambda: Ready() if may_compile() else NotNow("too dear")
+    shelf = Shelf(may_compile=lambda: allowed)
+    shelf.take(*job())
+    shelf.wait(10)
+    interim = shelf.take(*job())
+    assert interim.engine == "numpy"
+    assert len(builds) == 1  # it is not asked again and again
+    view, rows, table, out = job()
+    table[...] = np.arange(768).reshape(3, 256)
+    view[...] = np.arange(6000).reshape(40, 50, 3) % 256
+    interim.apply(view, table, rows, out)
+    assert (out == view + 256.0 * np.arange(3)).all()
+    assert shelf.specs() == [(4, 3)]  # so that the next run has it from the start
+    allowed = True
+    shelf.take(*job())
+    shelf.wait(10)
+    assert isinstance(shelf.take(*job()), Ready)
+    assert len(builds) == 2
 
 
 @pytest.mark.parametrize("answer", [lambda: No("no compiler"), lambda: 1 / 0])

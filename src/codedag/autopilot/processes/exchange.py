@@ -152,7 +152,7 @@ class WorkerExchange(Follower):
         ended = {function for function, watch in own.items() if watch.ended is not None}
         report.settled = sorted(ended - undecided - set(pilot.unplanned))
         report.refused = [Refusal(r.what, r.where, r.reason) for r in pilot.refused]
-        report.kernels = sorted({(k.spec.itemsize, k.spec.channels) for k in pilot.shelf.ready})
+        report.kernels = sorted({*pilot.shelf.specs()})
         report.engines = pilot.shelf.engines()
         report.observing_seconds = (site_module.native.spent() - self._spent) / 1e9
         report.records = self.crew.records(pilot.recorder.gathered())
