@@ -90,9 +90,9 @@ setup(
             optional=True,
         ),
         Extension(
-            "codedag.migrate._lane",
-            ["src/codedag/migrate/_lane.c"],
-            depends=["src/codedag/migrate/lane_table.h", "src/codedag/migrate/own_error.h"],
+            "codedag.migrate._chain",
+            ["src/codedag/migrate/_chain.c"],
+            depends=["src/codedag/migrate/chain_table.h", "src/codedag/migrate/own_error.h"],
             extra_compile_args=EXACT_FLAGS,  # tables must round as numpy and torch do
             optional=True,
         ),

@@ -8,7 +8,7 @@ import timeit
 import numpy as np
 from fusing import fuse, plain
 
-from codedag.migrate.fuse import lane
+from codedag.migrate.fuse import native_chain
 from codedag.migrate.fuse.kernel_pool import Shelf
 
 SOURCE = """
@@ -26,15 +26,15 @@ def main() -> None:
     mean, std = np.array([0.485, 0.456, 0.406], np.float32), np.array([0.229, 0.224, 0.225], np.float32)
     kernels = Shelf(synchronous=True).take
     fused = fuse(SOURCE, lambda module: module.f(img, 1.1, 2.0, mean, std), kernels=kernels)
-    extension, lane.native = lane.native, None
+    extension, native_chain.native = native_chain.native, None
     slow = fuse(SOURCE, lambda module: module.f(img, 1.1, 2.0, mean, std), kernels=kernels)
-    lane.native = extension
+    native_chain.native = extension
     original, count = plain(SOURCE), itertools.count()
     cases = {
         "as written": lambda: original.f(img, 1.1, 2.0, mean, std),
         "in Python": lambda: slow.f(img, 1.1, 2.0, mean, std),
         "new table": lambda: slow.f(img, 1.1 + next(count) * 1e-6, 2.0, mean, std),
-        "fast lane": lambda: fused.f(img, 1.1 + next(count) * 1e-6, 2.0, mean, std),
+        "native": lambda: fused.f(img, 1.1 + next(count) * 1e-6, 2.0, mean, std),
     }
     rounds = [{name: timeit.timeit(case, number=500) / 500 for name, case in cases.items()} for _ in range(12)]
     for name in cases:

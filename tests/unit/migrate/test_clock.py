@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "property
 from chain_runs import fused_module
 
 import codedag
-from codedag.migrate.fuse import chain, lane
+from codedag.migrate.fuse import chain, native_chain
 from codedag.migrate.substitute import clock
 from codedag.migrate.trial import Trial
 
@@ -110,8 +110,8 @@ class Surprised(Checked):
 def test_chains_are_judged_by_the_threads_own_time(monkeypatch, native, trial):
     """The wall stands still here; the thread's time goes on by a second whenever it is looked at."""
     if not native:
-        monkeypatch.setattr(lane, "native", None)
-    elif lane.native is None:
+        monkeypatch.setattr(native_chain, "native", None)
+    elif native_chain.native is None:
         pytest.skip("without the extension")
     seconds = itertools.count()
     monkeypatch.setattr(clock, "thread_time", lambda: float(next(seconds)))
@@ -123,7 +123,7 @@ def test_chains_are_judged_by_the_threads_own_time(monkeypatch, native, trial):
         fused.module.f(image, scale)
     (one,) = fused.chains
     assert (len(one.trial.pairs), one.trial.mismatches) == (5, 0)
-    assert not native or one._lane.is_open
+    assert not native or one._native.chain.is_open
     assert {original for original, _ in one.trial.pairs} == {1.0 if trial is Checked else 0.0}
     if not native:
         assert {variant for _, variant in one.trial.pairs} == {1.0 if trial is Checked else 0.0}

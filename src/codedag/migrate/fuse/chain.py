@@ -26,9 +26,8 @@ from codedag.instrument.warned import noticing
 from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
-from codedag.migrate.fuse import lane as fast
+from codedag.migrate.fuse import native_chain
 from codedag.migrate.fuse.deferred import OTHER, Deferred, Step, as_written_seconds, opening, replayed
-from codedag.migrate.fuse.express import Express, ExpressRun, nothing_raises
 from codedag.migrate.fuse.flow import Flow, Flows, Never, Unsure
 from codedag.migrate.fuse.flow import opening as flow_opening
 from codedag.migrate.fuse.lookup_table import Known, elements
@@ -37,7 +36,7 @@ from codedag.migrate.placeholder import Method, StandIn
 from codedag.migrate.substitute.clock import Clock, clock_for
 from codedag.migrate.trial import Trial
 
-# Nine steps cost 34 us in Python, 88 us with a new table, 7 us on the fast lane (tests/unit/migrate/overhead.py);
+# Nine steps cost 30 us in Python, 100 us with a new table, 7 us in the extension (tests/unit/migrate/overhead.py);
 # above this the trial judges.
 SMALLEST = 1024  # elements
 SHORT = 2e-4  # seconds of the steps as written, below which what it takes to write them down and replay them shows
@@ -92,9 +91,8 @@ class Chain:
         self._effects = effects
         self._pending = _Pending()
         self._known: Known | None = None
-        self._express: Express | None = None
         self._callers = [Caller(link.site.info) for link in self.links]
-        self._lane = self._fast_lane()
+        self._native = self._native_form()
         self._places, self._shift = self.links[0].places, int(self.links[0].site.kind == CALL)
 
     def variants(self) -> dict[int, Variant]:
@@ -103,33 +101,25 @@ class Chain:
         for number, link in enumerate(self.links):
             make = self._opener if number == 0 else self._follower
             variant = make(link, self._callers[number], last=number == len(self.links) - 1)
-            if self._lane is not None:
-                variant = fast.native.Stop(self._lane, number, link.site.kind, variant)
+            if self._native is not None:
+                variant = native_chain.native.StepSite(self._native.chain, number, link.site.kind, variant)
             found[link.site.info.index] = variant
         for site in self.between:
             variant = self._bystander(site)
-            if self._lane is not None:
-                variant = fast.native.Passer(self._lane, site.kind, site.function, variant)
+            if self._native is not None:
+                variant = native_chain.native.Bystander(self._native.chain, site.kind, site.function, variant)
             found[site.info.index] = variant
         return found
 
-    def _fast_lane(self) -> Any:
-        if fast.native is None or self._flows is not None:
+    def _native_form(self) -> native_chain.NativeChain | None:
+        if native_chain.native is None or self._flows is not None:
             return None
-        return fast.native.Lane(
-            self.trial,
-            StandIn,
-            Method,
-            nothing_raises,
-            self._checked,
-            _replay,
-            self._steps_of,
-            self._effects.harmless,
-            self._clock is not perf_counter,
-        )
+        own = (self._checked, _replay, self._steps_of, self._effects.harmless, self._clock is not perf_counter)
+        chain = native_chain.native.Chain(self.trial, StandIn, Method, native_chain.nothing_raises, *own)
+        return native_chain.NativeChain([link.name for link in self.links], chain)
 
     def _steps_of(self, specs: tuple[Any, ...], parameters: tuple[tuple[Any, ...], ...]) -> list[Step]:
-        """The steps of a run on the fast lane, which has noted only their parameters."""
+        """The steps of a native run, which has noted only their parameters."""
         steps = []
         for link, caller, own, spec in zip(self.links, self._callers, parameters, specs, strict=False):
             at, function, name, words, values, *_ = spec
@@ -179,7 +169,7 @@ class Chain:
 
         def passing(*args: Any, **keywords: Any) -> Any:
             space = _getframe(1).f_globals
-            if pending.deferred or self._is_fast_under_way():
+            if pending.deferred or self._is_native_under_way():
                 warns = attempt(self._warns, kind, args, keywords)
                 warns = SOMEHOW if isinstance(warns, Failed) else warns
                 if warns == BY_FLAGS:
@@ -206,12 +196,12 @@ class Chain:
             return SOMEHOW
         return NEVER if self._flows is None else self._effects.warns(kind, args, keywords)
 
-    def _is_fast_under_way(self) -> bool:
-        return self._lane is not None and bool(self._lane.waiting())
+    def _is_native_under_way(self) -> bool:
+        return self._native is not None and bool(self._native.chain.waiting())
 
     def _settle_all(self, what: str, space: dict[str, Any]) -> None:
         waiting = [deferred for ref in self._pending.deferred if (deferred := ref()) is not None]
-        waiting += self._lane.waiting() if self._lane is not None else []
+        waiting += self._native.chain.waiting() if self._native is not None else []
         self._pending.deferred = []
         for deferred in waiting:
             self.trial.decline(f"{what} runs in between")
@@ -235,8 +225,7 @@ class Chain:
                 return None
             where = place + self._shift
             source = _own(args[0]) if place < 0 else args[where] if where < len(args) else None
-            run = self._express.open(source) if self._express is not None else None
-            standin = StandIn(run) if run is not None else self._opening(source)
+            standin = self._opening(source)
             if isinstance(standin, StandIn):
                 return standin, step
             if isinstance(standin, Never):
@@ -250,13 +239,8 @@ class Chain:
 
     def _step(self, standin: StandIn, step: Step, started: float, caller: Caller, last: bool) -> Any:
         step.caller = caller
-        if type(standin.deferred) is ExpressRun and not standin.deferred.done:
-            if attempt(standin.deferred.add, step) is True:
-                standin.deferred.spent += perf_counter() - started
-                return self._finish(standin.deferred, _getframe(2).f_globals) if last else standin
-            self._leave_express(standin, _getframe(2).f_globals)
-        elif type(standin.deferred) is _FastRun and not standin.deferred.done:
-            self._leave_express(standin, _getframe(2).f_globals)
+        if type(standin.deferred) is _NativeRun and not standin.deferred.done:
+            self._analyse(standin, _getframe(2).f_globals)
         deferred: Deferred | Flow = standin.deferred
         if not deferred.done:
             written = attempt(deferred.add, step)
@@ -269,25 +253,26 @@ class Chain:
         space = _getframe(2).f_globals
         return caller.in_module(space)(*step.on(deferred.settle(space)))
 
-    def _leave_express(self, standin: StandIn, space: dict[str, Any]) -> None:
-        """Takes a call that is not as the last ones back to the careful way, with its steps so far."""
+    def _analyse(self, standin: StandIn, space: dict[str, Any]) -> None:
+        """Analyses a call that is not as those that the extension takes, with its steps so far."""
         run: Any = standin.deferred
         careful = opening(run.source, SMALLEST, self._known)
         if isinstance(careful, StandIn):
             for step in run.steps:
-                if isinstance(attempt(careful.deferred.add, step), Failed):
+                written = attempt(careful.deferred.add, step)
+                if isinstance(written, Failed):
+                    self.trial.decline(written.reason)
                     break
             else:
                 standin.deferred = careful.deferred
-                if type(run) is _FastRun:
-                    run.end()
+                run.end()
                 self._pending.deferred.append(weakref.ref(careful.deferred))
                 return
         run.settle(space)
 
     # -- the end of the chain
 
-    def _finish(self, deferred: Deferred | ExpressRun | Flow, space: dict[str, Any]) -> Any:
+    def _finish(self, deferred: Deferred | Flow, space: dict[str, Any]) -> Any:
         self._pending.drop(deferred)
         if not self.trial.active:
             return deferred.settle(space)
@@ -299,14 +284,14 @@ class Chain:
         if isinstance(result, Failed | No):
             self._did_not_work(result)
             return deferred.settle(space)
-        if type(deferred) is Deferred:
-            attempt(self._learn, deferred, result)
+        if type(deferred) is Deferred and self._native is not None:
+            attempt(self._native.learn, deferred, result, self._kernels)
         if not self.trial.due():
             return result
         return self._compared(deferred, result, variant_seconds, clock, space)
 
     def _checked(self, run: Any, result: Any) -> Any:
-        """What the program gets where the result of the fast lane is due to be checked."""
+        """What the program gets where a result of the extension is due to be checked."""
         clock = self._clock if run.own_time else perf_counter
         return self._compared(run, result, run.spent, clock, _getframe(1).f_globals)
 
@@ -330,24 +315,10 @@ class Chain:
         if isinstance(result, Failed) and not result.expected:
             self.trial.stop(f"it failed ({result.reason})")
 
-    def _learn(self, deferred: Deferred, result: Any) -> None:
-        """Opens the express lane for calls like this one, or teaches it another shape of the input."""
-        express = self._express
-        if express is None or not express.learn(deferred):
-            express = self._express = Express.of(deferred)
-            if express is not None and self._lane is not None:
-                fast.opened(self._lane, [link.name for link in self.links], express, deferred)
-        if express is not None and express.fast is not None:
-            known = deferred.last
-            kernel = self._kernels(deferred.view, known.rows, known.table, elements(result))
-            if not isinstance(kernel, No):
-                fast.taught(self._lane, express, deferred, kernel, result)
-
-    def _compute(self, deferred: Deferred | ExpressRun | Flow) -> Any:
+    def _compute(self, deferred: Deferred | Flow) -> Any:
         if isinstance(deferred, Flow):
             return deferred.computed(self._flows)  # type: ignore[arg-type]
-        if type(deferred) is Deferred:
-            self._known = deferred.root
+        self._known = deferred.root
         known = deferred.finished()
         table, rows = known.table, known.rows
         result = deferred.layout.make(table.dtype)
@@ -360,11 +331,11 @@ class Chain:
         return result
 
 
-_FastRun: Any = fast.native.Run if fast.native is not None else None
+_NativeRun: Any = native_chain.native.Run if native_chain.native is not None else None
 
 
 def _replay(run: Any, space: dict[str, Any] | None) -> Any:
-    """The value of a run on the fast lane when its steps run as written."""
+    """The value of a native run when its steps run as written."""
     return replayed(run.source, run.steps, space)
 
 

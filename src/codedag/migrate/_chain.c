@@ -1,16 +1,16 @@
-/* The fast lane of a chain: calls that are as the last ones were, but for the numbers in them, without a line of Python.
+/* The native form of a chain: calls that are as the last ones were, but for the numbers in them, without a line of Python.
  *
- * `Stop` is the variant of a site of the chain.  Each compares its call with what the lane was opened for, notes the
+ * `StepSite` is the variant of a site of the chain.  Each compares its call with what the chain was opened for, notes the
  * parameters in a `Run` and hands the stand-in on; the last one computes the table and applies the kernel in one go,
  * without the interpreter's lock.  Whatever is not as it must be goes to the variant in Python, which takes the run
- * over with the steps so far.  `Passer` stands at the sites between them.  No frame of ours is left in the stack.
+ * over with the steps so far.  `Bystander` stands at the sites between them.  No frame of ours is left in the stack.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <float.h>
 #include <structmember.h>
 #include <time.h>
-#include "lane_table.h"
+#include "chain_table.h"
 #include "own_error.h"
 
 enum { CALL, BINARY, UNARY, INPLACE, GETITEM, SETITEM, RETURN, ITERATE };
@@ -43,11 +43,11 @@ typedef struct {
     PyObject *trial, *array, *dtype, *standin, *method, *calm, *checked, *settled, *steps_of, *harmless;
     PyObject *errors, *errors_seen, *warnings, *filters_seen; /* whether a warning may raise was asked in this state */
     PyObject *modes, *default_dtype, *entry_dtype, *specs;
-} Lane;
+} Chain;
 
 struct Run {
     PyObject_HEAD
-    Lane *lane;
+    Chain *chain;
     PyObject *source, *value, *weak;
     PyObject *parameter[MOST_PARAMETERS];
     int count, layout;
@@ -57,12 +57,12 @@ struct Run {
     Run *before, *after;
 };
 
-typedef struct { PyObject_HEAD vectorcallfunc vectorcall; Lane *lane; int index, kind; PyObject *slow; } Stop;
+typedef struct { PyObject_HEAD vectorcallfunc vectorcall; Chain *chain; int index, kind; PyObject *slow; } StepSite;
 typedef struct {
-    PyObject_HEAD vectorcallfunc vectorcall; Lane *lane; int kind; PyObject *function, *slow, *known, *kind_of; void *method;
-} Passer;
+    PyObject_HEAD vectorcallfunc vectorcall; Chain *chain; int kind; PyObject *function, *slow, *known, *kind_of; void *method;
+} Bystander;
 
-static PyTypeObject LaneType, RunType, StopType, PasserType;
+static PyTypeObject ChainType, RunType, StepSiteType, BystanderType;
 static PyObject *s_active, *s_deferred, *s_standin, *s_name, *s_due, *s_dtype, *s_data_ptr, *s_filters, *s_is_next;
 
 static double now(void) {
@@ -78,9 +78,9 @@ static double now(void) {
 /* ---- runs */
 
 static void end_run(Run *r) { /* takes a run out of those under way, and lets go of what it held */
-    if (r->lane) {
+    if (r->chain) {
         if (r->before) r->before->after = r->after;
-        else if (r->lane->runs == r) r->lane->runs = r->after;
+        else if (r->chain->runs == r) r->chain->runs = r->after;
         if (r->after) r->after->before = r->before;
     }
     r->before = r->after = NULL;
@@ -92,7 +92,7 @@ static void run_dealloc(Run *r) {
     if (r->weak) PyObject_ClearWeakRefs((PyObject *)r);
     end_run(r);
     Py_CLEAR(r->value);
-    Py_CLEAR(r->lane);
+    Py_CLEAR(r->chain);
     Py_TYPE(r)->tp_free((PyObject *)r);
 }
 
@@ -100,7 +100,7 @@ static PyObject *run_steps(Run *r, void *unused) { /* [(number, its parameters),
     (void)unused;
     PyObject *all = PyTuple_New(r->count);
     for (int k = 0; all && k < r->count; k++) {
-        Spec *s = &r->lane->spec[k];
+        Spec *s = &r->chain->spec[k];
         PyObject *own = PyTuple_New(s->needs);
         if (!own) { Py_CLEAR(all); break; }
         for (int i = 0; i < s->needs; i++) {
@@ -111,14 +111,14 @@ static PyObject *run_steps(Run *r, void *unused) { /* [(number, its parameters),
         PyTuple_SET_ITEM(all, k, own);
     }
     if (!all) return NULL;
-    PyObject *steps = PyObject_CallFunctionObjArgs(r->lane->steps_of, r->lane->specs, all, NULL);
+    PyObject *steps = PyObject_CallFunctionObjArgs(r->chain->steps_of, r->chain->specs, all, NULL);
     Py_DECREF(all);
     return steps;
 }
 
 static PyObject *run_sample(Run *r, void *unused) {
     (void)unused;
-    PyObject *sample = r->count ? r->lane->spec[r->count - 1].sample : Py_None;
+    PyObject *sample = r->count ? r->chain->spec[r->count - 1].sample : Py_None;
     Py_INCREF(sample);
     return sample;
 }
@@ -127,7 +127,7 @@ static PyObject *run_settle(Run *r, PyObject *args) {
     PyObject *space = Py_None;
     if (!PyArg_ParseTuple(args, "|O", &space)) return NULL;
     if (!r->done) {
-        PyObject *value = PyObject_CallFunctionObjArgs(r->lane->settled, (PyObject *)r, space, NULL);
+        PyObject *value = PyObject_CallFunctionObjArgs(r->chain->settled, (PyObject *)r, space, NULL);
         if (!value) return NULL;
         r->done = 1;
         Py_XSETREF(r->value, value);
@@ -157,8 +157,8 @@ static PyMethodDef run_methods[] = {
     {"settle", (PyCFunction)run_settle, METH_VARARGS, "settle(globals=None) -> the value when each step runs as written"},
     {"end", (PyCFunction)run_end, METH_NOARGS, "Lets go: somebody else goes on with the steps."}, {NULL, NULL, 0, NULL}};
 static PyTypeObject RunType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._lane.Run", .tp_basicsize = sizeof(Run),
-    .tp_flags = Py_TPFLAGS_DEFAULT, .tp_doc = "One call on the fast lane.", .tp_dealloc = (destructor)run_dealloc,
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._chain.Run", .tp_basicsize = sizeof(Run),
+    .tp_flags = Py_TPFLAGS_DEFAULT, .tp_doc = "One call on the native chain.", .tp_dealloc = (destructor)run_dealloc,
     .tp_members = run_members, .tp_getset = run_getset, .tp_methods = run_methods,
     .tp_weaklistoffset = offsetof(Run, weak)};
 
@@ -185,7 +185,7 @@ static int is_usual_mode(void) {
 }
 
 /* Whether a floating-point warning stays a warning; asked again only when numpy's state or the filters are others. */
-static int is_calm(Lane *l) {
+static int is_calm(Chain *l) {
     PyObject *errors = NULL, *filters = PyObject_GetAttr(l->warnings, s_filters);
     int calm = 0;
     if (!filters || PyContextVar_Get(l->errors, NULL, &errors) < 0 || !errors) goto out;
@@ -205,7 +205,7 @@ out:
 }
 
 /* Whether torch would see other operations than written: a mode, or another default dtype than when it was learned. */
-static int is_unwatched(Lane *l) {
+static int is_unwatched(Chain *l) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(l->modes); i++) {
         PyObject *depth = PyObject_CallNoArgs(PyTuple_GET_ITEM(l->modes, i));
         long number = depth ? PyLong_AsLong(depth) : -1;
@@ -226,7 +226,7 @@ static int has_shape(const Layout *f, const Py_buffer *b) {
     return 1;
 }
 
-static int layout_of(Lane *l, PyObject *source) { /* the number of the layout of such a source, or -1 */
+static int layout_of(Chain *l, PyObject *source) { /* the number of the layout of such a source, or -1 */
     Py_buffer b;
     PyObject *dtype;
     int found = -1;
@@ -245,7 +245,7 @@ static int is_fixed(PyObject *value, PyObject *must) {
     return PyObject_RichCompareBool(value, must, Py_EQ) == 1;
 }
 
-static int is_such_array(Lane *l, PyObject *value, const Need *n) {
+static int is_such_array(Chain *l, PyObject *value, const Need *n) {
     PyObject *dtype = NULL;
     Py_buffer b;
     if ((PyObject *)Py_TYPE(value) != l->array || !(dtype = PyObject_GetAttr(value, s_dtype))) { PyErr_Clear(); return 0; }
@@ -257,7 +257,7 @@ static int is_such_array(Lane *l, PyObject *value, const Need *n) {
     return fits;
 }
 
-static int fits(Lane *l, PyObject *value, const Need *n) {
+static int fits(Chain *l, PyObject *value, const Need *n) {
     if (n->kind == NUMBER) return PyFloat_CheckExact(value);
     return n->kind == ARRAY ? is_such_array(l, value, n) : is_fixed(value, n->value);
 }
@@ -271,7 +271,7 @@ static int same_names(PyObject *names, PyObject *must) {
     return 1;
 }
 
-static int is_method(PyObject *called, const Spec *s, Lane *l) { /* of the value itself, or of its stand-in */
+static int is_method(PyObject *called, const Spec *s, Chain *l) { /* of the value itself, or of its stand-in */
     if (PyCFunction_CheckExact(called)) return !PyUnicode_CompareWithASCIIString(s->name, ((PyCFunctionObject *)called)->m_ml->ml_name);
     if ((PyObject *)Py_TYPE(called) != l->method) return 0;
     PyObject *name = PyObject_GetAttr(called, s_name);
@@ -281,21 +281,21 @@ static int is_method(PyObject *called, const Spec *s, Lane *l) { /* of the value
 }
 
 /* The value that a site takes, borrowed: an argument, or what the called method is of. */
-static PyObject *taken(Stop *stop, const Spec *s, PyObject *const *args, Py_ssize_t n) {
-    int call = stop->kind == CALL;
+static PyObject *taken(StepSite *site, const Spec *s, PyObject *const *args, Py_ssize_t n) {
+    int call = site->kind == CALL;
     if (s->at >= 0) return s->at + call < n ? args[s->at + call] : NULL;
     if (PyCFunction_CheckExact(args[0])) return PyCFunction_GET_SELF(args[0]);
-    if ((PyObject *)Py_TYPE(args[0]) != stop->lane->method) return NULL;
+    if ((PyObject *)Py_TYPE(args[0]) != site->chain->method) return NULL;
     PyObject *standin = PyObject_GetAttr(args[0], s_standin);
     Py_XDECREF(standin); /* the method holds it */
     return standin;
 }
 
 /* Notes the parameters of a call that is as it must be; 0 if it is not, and then nothing is noted. */
-static int take(Stop *stop, Run *r, PyObject *const *args, Py_ssize_t n, PyObject *names) {
-    Lane *l = stop->lane;
-    const Spec *s = &l->spec[stop->index];
-    int call = stop->kind == CALL, given = 0;
+static int take(StepSite *site, Run *r, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    Chain *l = site->chain;
+    const Spec *s = &l->spec[site->index];
+    int call = site->kind == CALL, given = 0;
     if (n - call - (s->at >= 0) != s->needs || !same_names(names, s->names)) return 0;
     if (call && (s->at < 0 ? !is_method(args[0], s, l) : args[0] != s->function)) return 0;
     for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); i++)
@@ -309,13 +309,13 @@ static int take(Stop *stop, Run *r, PyObject *const *args, Py_ssize_t n, PyObjec
             Py_INCREF(args[i]);
             Py_XSETREF(*place, args[i]);
         }
-    r->count = stop->index + 1;
+    r->count = site->index + 1;
     return 1;
 }
 
 /* ---- the end of a run */
 
-static int numbers(Lane *l, Run *r, Slot *slots, double *values) { /* what the parameters are; they may change later */
+static int numbers(Chain *l, Run *r, Slot *slots, double *values) { /* what the parameters are; they may change later */
     int used = 0;
     for (int i = 0; i < l->parameters; i++) {
         const Need *n = &l->need[i];
@@ -344,7 +344,7 @@ static void *address(PyObject *result, Py_buffer *b) { /* where its elements are
     return found;
 }
 
-static int apply(Lane *l, Run *r, void *out) {
+static int apply(Chain *l, Run *r, void *out) {
     Slot slots[MOST_PARAMETERS];
     double values[MOST_VALUES];
     char table[MOST_ROWS * 256 * 8];
@@ -354,7 +354,7 @@ static int apply(Lane *l, Run *r, void *out) {
     Kernel kernel = f->kernel;
     const void *axes = f->axes, *from = b.buf;
     int count = l->ops, rows = l->rows, fine, same = has_shape(f, &b);
-    Py_BEGIN_ALLOW_THREADS /* nothing of the lane changes while runs are under way */
+    Py_BEGIN_ALLOW_THREADS /* nothing of the chain changes while runs are under way */
     fine = same && fill_table(l->op, count, slots, values, rows, table);
     if (fine) kernel(from, table, out, axes);
     Py_END_ALLOW_THREADS
@@ -363,7 +363,7 @@ static int apply(Lane *l, Run *r, void *out) {
 }
 
 /* The result of the whole chain, NULL without an exception if it must be computed in another way. */
-static PyObject *result_of(Lane *l, Run *r) {
+static PyObject *result_of(Chain *l, Run *r) {
     Py_buffer b;
     PyObject *result = PyObject_CallNoArgs(l->layout[r->layout].make);
     void *out = result && result != Py_None ? address(result, &b) : NULL;
@@ -384,14 +384,14 @@ static double own_time(void) {
 }
 
 /* Whether the next result is compared: only then is its time of interest, and a thread's own takes long to read. */
-static int is_compared(Lane *l) {
+static int is_compared(Chain *l) {
     PyObject *next = PyObject_CallMethodNoArgs(l->trial, s_is_next);
     if (!next) drop_error(); /* what a signal raised here stays */
     Py_XDECREF(next);
     return next == Py_True;
 }
 
-static PyObject *finish(Lane *l, Run *r, double started) {
+static PyObject *finish(Chain *l, Run *r, double started) {
     r->spent += now() - started; /* up to here by the wall, as the steps before: reading the other clock may take a turn */
     double own = l->has_own_time && is_compared(l) ? own_time() : 0.0;
     if (PyErr_Occurred()) return NULL;
@@ -411,13 +411,13 @@ static PyObject *finish(Lane *l, Run *r, double started) {
 
 /* ---- sites */
 
-static Run *begin(Stop *stop, PyObject *source) {
-    Lane *l = stop->lane;
+static Run *begin(StepSite *site, PyObject *source) {
+    Chain *l = site->chain;
     int layout = layout_of(l, source);
     if (layout < 0 || !is_usual_mode() || !is_calm(l) || !is_unwatched(l)) return NULL;
     Run *r = (Run *)RunType.tp_alloc(&RunType, 0);
     if (!r) { PyErr_Clear(); return NULL; }
-    Py_INCREF(l); r->lane = l;
+    Py_INCREF(l); r->chain = l;
     Py_INCREF(source); r->source = source;
     r->layout = layout; r->thread = PyThread_get_thread_ident();
     r->after = l->runs;
@@ -426,27 +426,27 @@ static Run *begin(Stop *stop, PyObject *source) {
     return r;
 }
 
-static PyObject *stop_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
-    Stop *stop = (Stop *)self;
-    Lane *l = stop->lane;
+static PyObject *step_site_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
+    StepSite *site = (StepSite *)self;
+    Chain *l = site->chain;
     Py_ssize_t n = PyVectorcall_NARGS(nf);
     PyObject *value, *standin = NULL, *given = NULL;
     Run *r = NULL;
-    if (!l->open || stop->index >= l->steps || n < 1 || !is_true(l->trial, s_active)) goto slow;
+    if (!l->open || site->index >= l->steps || n < 1 || !is_true(l->trial, s_active)) goto slow;
     double started = now();
-    if (!(value = taken(stop, &l->spec[stop->index], args, n))) goto slow;
-    if (stop->index == 0) {
-        if (!(r = begin(stop, value)) || !take(stop, r, args, n, names)) goto slow;
+    if (!(value = taken(site, &l->spec[site->index], args, n))) goto slow;
+    if (site->index == 0) {
+        if (!(r = begin(site, value)) || !take(site, r, args, n, names)) goto slow;
         standin = PyObject_CallOneArg(l->standin, (PyObject *)r);
     } else {
         if ((PyObject *)Py_TYPE(value) != l->standin) goto slow;
         r = (Run *)PyObject_GetAttr(value, s_deferred);
-        if (!r || Py_TYPE(r) != &RunType || r->lane != l || r->done || r->count != stop->index || !r->source) goto slow;
-        if (!take(stop, r, args, n, names)) goto slow;
+        if (!r || Py_TYPE(r) != &RunType || r->chain != l || r->done || r->count != site->index || !r->source) goto slow;
+        if (!take(site, r, args, n, names)) goto slow;
         standin = value;
         Py_INCREF(standin);
     }
-    if (stop->index < l->steps - 1) {
+    if (site->index < l->steps - 1) {
         r->spent += now() - started;
         Py_DECREF(r);
         return standin;
@@ -454,15 +454,15 @@ static PyObject *stop_call(PyObject *self, PyObject *const *args, size_t nf, PyO
     given = finish(l, r, started);
     Py_XDECREF(standin);
     if (given || PyErr_Occurred()) { Py_DECREF(r); return given; }
-    r->count = stop->index; /* the last step is the other variant's */
+    r->count = site->index; /* the last step is the other variant's */
 slow:
-    if (r && stop->index == 0 && Py_TYPE(r) == &RunType) end_run(r);
+    if (r && site->index == 0 && Py_TYPE(r) == &RunType) end_run(r);
     Py_XDECREF(r);
     if (PyErr_Occurred() && !drop_error()) return NULL;
-    return PyObject_Vectorcall(stop->slow, args, nf, names);
+    return PyObject_Vectorcall(site->slow, args, nf, names);
 }
 
-static PyObject *forward(Passer *p, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+static PyObject *forward(Bystander *p, PyObject *const *args, Py_ssize_t n, PyObject *names) {
     switch (p->kind) {
     case CALL: return PyObject_Vectorcall(args[0], args + 1, n - 1, names);
     case GETITEM: return PyObject_GetItem(args[0], args[1]);
@@ -470,7 +470,7 @@ static PyObject *forward(Passer *p, PyObject *const *args, Py_ssize_t n, PyObjec
     }
 }
 
-static int is_waiting(Lane *l) {
+static int is_waiting(Chain *l) {
     unsigned long here = l->runs ? PyThread_get_thread_ident() : 0;
     for (Run *r = l->runs; r; r = r->after) if (r->thread == here && r->count) return 1;
     return 0;
@@ -491,14 +491,14 @@ static void key_of(PyObject *f, PyObject **known, PyObject **kind_of, void **met
     }
 }
 
-static PyObject *passer_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
-    Passer *p = (Passer *)self;
+static PyObject *bystander_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
+    Bystander *p = (Bystander *)self;
     Py_ssize_t n = PyVectorcall_NARGS(nf), count = n + (names ? PyTuple_GET_SIZE(names) : 0);
     PyObject *known = NULL, *kind_of = NULL;
     void *method = NULL;
     int call = p->kind == CALL, plain = !names && are_numbers(args + call, n - call);
     if (p->kind >= INPLACE && p->kind != GETITEM) return PyObject_Vectorcall(p->slow, args, nf, names);
-    if (!is_waiting(p->lane)) return PyObject_Vectorcall(p->slow, args, nf, names); /* others may be: it looks */
+    if (!is_waiting(p->chain)) return PyObject_Vectorcall(p->slow, args, nf, names); /* others may be: it looks */
     if (call) key_of(args[0], &known, &kind_of, &method);
     if (plain && (p->kind == BINARY || p->kind == UNARY)) return forward(p, args, n, names);
     if (plain && call && (p->known || p->kind_of) && known == p->known && kind_of == p->kind_of && method == p->method) return forward(p, args, n, names);
@@ -506,7 +506,7 @@ static PyObject *passer_call(PyObject *self, PyObject *const *args, size_t nf, P
     if (all && keywords) {
         for (Py_ssize_t i = 0; i < n; i++) { Py_INCREF(args[i]); PyTuple_SET_ITEM(all, i, args[i]); }
         for (Py_ssize_t i = n; i < count; i++) PyDict_SetItem(keywords, PyTuple_GET_ITEM(names, i - n), args[i]);
-        answer = PyObject_CallFunction(p->lane->harmless, "iOO", p->kind, all, keywords);
+        answer = PyObject_CallFunction(p->chain->harmless, "iOO", p->kind, all, keywords);
     }
     Py_XDECREF(all); Py_XDECREF(keywords); Py_XDECREF(answer);
     if (PyErr_Occurred() && !drop_error()) return NULL;
@@ -519,9 +519,9 @@ static PyObject *passer_call(PyObject *self, PyObject *const *args, size_t nf, P
     return forward(p, args, n, names);
 }
 
-/* ---- the lane */
+/* ---- the chain */
 
-static int read_spec(Lane *l, PyObject *given, int k) {
+static int read_spec(Chain *l, PyObject *given, int k) {
     Spec *s = &l->spec[k];
     PyObject *needs;
     s->first = l->parameters;
@@ -548,21 +548,21 @@ static int read_ops(PyObject *ops, Op *op, int *count) {
     return 1;
 }
 
-static void forget_layouts(Lane *l) {
+static void forget_layouts(Chain *l) {
     for (int i = 0; i < l->layouts; i++) { Py_CLEAR(l->layout[i].make); Py_CLEAR(l->layout[i].held); }
     l->layouts = 0;
 }
 
-static PyObject **ref(Lane *l, int i) {
+static PyObject **ref(Chain *l, int i) {
     PyObject **all[] = {&l->trial, &l->standin, &l->method, &l->calm, &l->checked, &l->settled, &l->steps_of, &l->harmless,
                         &l->array, &l->dtype, &l->errors, &l->warnings, &l->modes, &l->default_dtype, &l->entry_dtype,
                         &l->errors_seen, &l->filters_seen, &l->specs};
     return i < (int)(sizeof all / sizeof all[0]) ? all[i] : NULL;
 }
-enum { OWN = 8, WORLD = 7 }; /* how many of these are given to the lane, and how many when it is opened */
+enum { OWN = 8, WORLD = 7 }; /* how many of these are given to the chain, and how many when it is opened */
 
-/* The specs borrow what is in the tuple that was given, which the lane keeps. */
-static PyObject *lane_open(Lane *l, PyObject *args) {
+/* The specs borrow what is in the tuple that was given, which the chain keeps. */
+static PyObject *chain_open(Chain *l, PyObject *args) {
     PyObject *specs, *ops, *world;
     int rows;
     if (!PyArg_ParseTuple(args, "O!O!iO!", &PyTuple_Type, &specs, &PyTuple_Type, &ops, &rows, &PyTuple_Type, &world)) return NULL;
@@ -584,7 +584,7 @@ static PyObject *lane_open(Lane *l, PyObject *args) {
     Py_RETURN_TRUE;
 }
 
-static PyObject *lane_close(Lane *l, PyObject *unused) {
+static PyObject *chain_close(Chain *l, PyObject *unused) {
     (void)unused;
     l->open = 0;
     Py_RETURN_NONE;
@@ -598,7 +598,7 @@ static int read_numbers(PyObject *from, Py_ssize_t *into, int ndim) {
     return 1;
 }
 
-static PyObject *lane_learn(Lane *l, PyObject *args) {
+static PyObject *chain_learn(Chain *l, PyObject *args) {
     PyObject *specs, *shape, *strides, *make, *kernel, *axes, *held;
     if (!PyArg_ParseTuple(args, "OO!O!OOOO", &specs, &PyTuple_Type, &shape, &PyTuple_Type, &strides, &make, &kernel, &axes, &held)) return NULL;
     Py_ssize_t ndim = PyTuple_GET_SIZE(shape);
@@ -615,7 +615,7 @@ static PyObject *lane_learn(Lane *l, PyObject *args) {
     Py_RETURN_TRUE;
 }
 
-static PyObject *lane_waiting(Lane *l, PyObject *unused) {
+static PyObject *chain_waiting(Chain *l, PyObject *unused) {
     (void)unused;
     unsigned long here = PyThread_get_thread_ident();
     PyObject *found = PyList_New(0);
@@ -624,108 +624,108 @@ static PyObject *lane_waiting(Lane *l, PyObject *unused) {
     return found;
 }
 
-static PyObject *lane_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
+static PyObject *chain_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     static char *known[] = {"trial", "standin", "method", "calm", "checked", "settled", "steps_of", "harmless", "own_time", NULL};
     PyObject *g[OWN];
     int own = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "OOOOOOOOp", known, &g[0], &g[1], &g[2], &g[3], &g[4], &g[5], &g[6], &g[7], &own)) return NULL;
-    Lane *l = (Lane *)type->tp_alloc(type, 0);
+    Chain *l = (Chain *)type->tp_alloc(type, 0);
     if (l) l->has_own_time = (char)own;
     for (int i = 0; l && i < OWN; i++) { Py_INCREF(g[i]); *ref(l, i) = g[i]; }
     return (PyObject *)l;
 }
 
-static int lane_traverse(Lane *l, visitproc visit, void *arg) {
+static int chain_traverse(Chain *l, visitproc visit, void *arg) {
     for (int i = 0; ref(l, i); i++) Py_VISIT(*ref(l, i));
     for (int i = 0; i < l->layouts; i++) { Py_VISIT(l->layout[i].make); Py_VISIT(l->layout[i].held); }
     return 0;
 }
 
-static int lane_clear(Lane *l) {
+static int chain_clear(Chain *l) {
     l->open = 0;
     for (int i = 0; ref(l, i); i++) Py_CLEAR(*ref(l, i));
     forget_layouts(l);
     return 0;
 }
 
-static void lane_dealloc(Lane *l) {
+static void chain_dealloc(Chain *l) {
     PyObject_GC_UnTrack(l);
-    lane_clear(l);
+    chain_clear(l);
     Py_TYPE(l)->tp_free((PyObject *)l);
 }
 
-static PyMethodDef lane_methods[] = {
-    {"open", (PyCFunction)lane_open, METH_VARARGS, "open(specs, ops, rows, world) -> whether calls may go this way now"},
-    {"close", (PyCFunction)lane_close, METH_NOARGS, "Lets no new call in."},
-    {"learn", (PyCFunction)lane_learn, METH_VARARGS, "learn(specs, shape, strides, make, kernel, axes, held) -> whether such a source may come"},
-    {"waiting", (PyCFunction)lane_waiting, METH_NOARGS, "waiting() -> the runs under way in this thread"}, {NULL, NULL, 0, NULL}};
-static PyMemberDef lane_members[] = {{"is_open", T_BOOL, offsetof(Lane, open), READONLY, "whether calls may go this way"}, {NULL, 0, 0, 0, NULL}};
-static PyTypeObject LaneType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._lane.Lane", .tp_basicsize = sizeof(Lane),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, .tp_doc = "The fast lane of one chain.", .tp_new = lane_new,
-    .tp_dealloc = (destructor)lane_dealloc, .tp_traverse = (traverseproc)lane_traverse, .tp_clear = (inquiry)lane_clear,
-    .tp_methods = lane_methods, .tp_members = lane_members};
+static PyMethodDef chain_methods[] = {
+    {"open", (PyCFunction)chain_open, METH_VARARGS, "open(specs, ops, rows, world) -> whether calls may go this way now"},
+    {"close", (PyCFunction)chain_close, METH_NOARGS, "Lets no new call in."},
+    {"learn", (PyCFunction)chain_learn, METH_VARARGS, "learn(specs, shape, strides, make, kernel, axes, held) -> whether such a source may come"},
+    {"waiting", (PyCFunction)chain_waiting, METH_NOARGS, "waiting() -> the runs under way in this thread"}, {NULL, NULL, 0, NULL}};
+static PyMemberDef chain_members[] = {{"is_open", T_BOOL, offsetof(Chain, open), READONLY, "whether calls may go this way"}, {NULL, 0, 0, 0, NULL}};
+static PyTypeObject ChainType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._chain.Chain", .tp_basicsize = sizeof(Chain),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, .tp_doc = "The native chain of one chain.", .tp_new = chain_new,
+    .tp_dealloc = (destructor)chain_dealloc, .tp_traverse = (traverseproc)chain_traverse, .tp_clear = (inquiry)chain_clear,
+    .tp_methods = chain_methods, .tp_members = chain_members};
 
 /* ---- stops and passers */
 
-static PyObject *stop_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
-    Lane *lane;
+static PyObject *step_site_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
+    Chain *chain;
     int index, kind;
     PyObject *slow;
-    static char *known[] = {"lane", "index", "kind", "slow", NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "O!iiO", known, &LaneType, &lane, &index, &kind, &slow)) return NULL;
-    Stop *s = (Stop *)type->tp_alloc(type, 0);
+    static char *known[] = {"chain", "index", "kind", "slow", NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O!iiO", known, &ChainType, &chain, &index, &kind, &slow)) return NULL;
+    StepSite *s = (StepSite *)type->tp_alloc(type, 0);
     if (!s) return NULL;
-    s->vectorcall = stop_call; s->index = index; s->kind = kind;
-    Py_INCREF(lane); s->lane = lane;
+    s->vectorcall = step_site_call; s->index = index; s->kind = kind;
+    Py_INCREF(chain); s->chain = chain;
     Py_INCREF(slow); s->slow = slow;
     return (PyObject *)s;
 }
 
-static int stop_traverse(Stop *s, visitproc visit, void *arg) { Py_VISIT(s->lane); Py_VISIT(s->slow); return 0; }
-static int stop_clear(Stop *s) { Py_CLEAR(s->lane); Py_CLEAR(s->slow); return 0; }
-static void stop_dealloc(Stop *s) { PyObject_GC_UnTrack(s); stop_clear(s); Py_TYPE(s)->tp_free((PyObject *)s); }
+static int step_site_traverse(StepSite *s, visitproc visit, void *arg) { Py_VISIT(s->chain); Py_VISIT(s->slow); return 0; }
+static int step_site_clear(StepSite *s) { Py_CLEAR(s->chain); Py_CLEAR(s->slow); return 0; }
+static void step_site_dealloc(StepSite *s) { PyObject_GC_UnTrack(s); step_site_clear(s); Py_TYPE(s)->tp_free((PyObject *)s); }
 
-static PyTypeObject StopType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._lane.Stop", .tp_basicsize = sizeof(Stop),
+static PyTypeObject StepSiteType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._chain.StepSite", .tp_basicsize = sizeof(StepSite),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_doc = "Stop(lane, index, kind, slow): the variant of one site of a chain.", .tp_new = stop_new,
-    .tp_dealloc = (destructor)stop_dealloc, .tp_traverse = (traverseproc)stop_traverse, .tp_clear = (inquiry)stop_clear,
-    .tp_call = PyVectorcall_Call, .tp_vectorcall_offset = offsetof(Stop, vectorcall)};
+    .tp_doc = "StepSite(chain, index, kind, slow): the variant of one site of a chain.", .tp_new = step_site_new,
+    .tp_dealloc = (destructor)step_site_dealloc, .tp_traverse = (traverseproc)step_site_traverse, .tp_clear = (inquiry)step_site_clear,
+    .tp_call = PyVectorcall_Call, .tp_vectorcall_offset = offsetof(StepSite, vectorcall)};
 
-static PyObject *passer_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
-    Lane *lane;
+static PyObject *bystander_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
+    Chain *chain;
     int kind;
     PyObject *function, *slow;
-    static char *known[] = {"lane", "kind", "function", "slow", NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "O!iOO", known, &LaneType, &lane, &kind, &function, &slow)) return NULL;
-    Passer *p = (Passer *)type->tp_alloc(type, 0);
+    static char *known[] = {"chain", "kind", "function", "slow", NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O!iOO", known, &ChainType, &chain, &kind, &function, &slow)) return NULL;
+    Bystander *p = (Bystander *)type->tp_alloc(type, 0);
     if (!p) return NULL;
-    p->vectorcall = passer_call; p->kind = kind;
-    Py_INCREF(lane); p->lane = lane;
+    p->vectorcall = bystander_call; p->kind = kind;
+    Py_INCREF(chain); p->chain = chain;
     Py_INCREF(function); p->function = function;
     Py_INCREF(slow); p->slow = slow;
     return (PyObject *)p;
 }
 
-static int passer_traverse(Passer *p, visitproc visit, void *arg) {
-    Py_VISIT(p->lane); Py_VISIT(p->function); Py_VISIT(p->slow); Py_VISIT(p->known); Py_VISIT(p->kind_of);
+static int bystander_traverse(Bystander *p, visitproc visit, void *arg) {
+    Py_VISIT(p->chain); Py_VISIT(p->function); Py_VISIT(p->slow); Py_VISIT(p->known); Py_VISIT(p->kind_of);
     return 0;
 }
 
-static int passer_clear(Passer *p) {
-    Py_CLEAR(p->lane); Py_CLEAR(p->function); Py_CLEAR(p->slow); Py_CLEAR(p->known); Py_CLEAR(p->kind_of);
+static int bystander_clear(Bystander *p) {
+    Py_CLEAR(p->chain); Py_CLEAR(p->function); Py_CLEAR(p->slow); Py_CLEAR(p->known); Py_CLEAR(p->kind_of);
     return 0;
 }
 
-static void passer_dealloc(Passer *p) { PyObject_GC_UnTrack(p); passer_clear(p); Py_TYPE(p)->tp_free((PyObject *)p); }
+static void bystander_dealloc(Bystander *p) { PyObject_GC_UnTrack(p); bystander_clear(p); Py_TYPE(p)->tp_free((PyObject *)p); }
 
-static PyTypeObject PasserType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._lane.Passer", .tp_basicsize = sizeof(Passer),
+static PyTypeObject BystanderType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._chain.Bystander", .tp_basicsize = sizeof(Bystander),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_doc = "Passer(lane, kind, function, slow): the variant of a site between those of a chain.", .tp_new = passer_new,
-    .tp_dealloc = (destructor)passer_dealloc, .tp_traverse = (traverseproc)passer_traverse,
-    .tp_clear = (inquiry)passer_clear, .tp_call = PyVectorcall_Call, .tp_vectorcall_offset = offsetof(Passer, vectorcall)};
+    .tp_doc = "Bystander(chain, kind, function, slow): the variant of a site between those of a chain.", .tp_new = bystander_new,
+    .tp_dealloc = (destructor)bystander_dealloc, .tp_traverse = (traverseproc)bystander_traverse,
+    .tp_clear = (inquiry)bystander_clear, .tp_call = PyVectorcall_Call, .tp_vectorcall_offset = offsetof(Bystander, vectorcall)};
 
 /* ---- the module */
 
@@ -757,7 +757,7 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, "codedag.migrate._lane", "The fast lane of chains.", -1, functions, NULL, NULL, NULL, NULL};
+    PyModuleDef_HEAD_INIT, "codedag.migrate._chain", "The native chain of chains.", -1, functions, NULL, NULL, NULL, NULL};
 
 static int add_constants(PyObject *m) {
     static const struct { const char *name; int value; } all[] = {
@@ -769,9 +769,9 @@ static int add_constants(PyObject *m) {
     return 1;
 }
 
-PyMODINIT_FUNC PyInit__lane(void) {
-    PyTypeObject *types[] = {&LaneType, &RunType, &StopType, &PasserType};
-    const char *names[] = {"Lane", "Run", "Stop", "Passer"};
+PyMODINIT_FUNC PyInit__chain(void) {
+    PyTypeObject *types[] = {&ChainType, &RunType, &StepSiteType, &BystanderType};
+    const char *names[] = {"Chain", "Run", "StepSite", "Bystander"};
     s_active = PyUnicode_InternFromString("active"); s_deferred = PyUnicode_InternFromString("deferred");
     s_standin = PyUnicode_InternFromString("standin"); s_name = PyUnicode_InternFromString("name");
     s_due = PyUnicode_InternFromString("due"); s_dtype = PyUnicode_InternFromString("dtype");

@@ -1,4 +1,4 @@
-"""The fast lane: its tables are those of numpy bit for bit or refused, and programs on it are as plain ones."""
+"""Native chains: their tables are those of numpy bit for bit or refused, and programs with them are as plain ones."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("codedag.migrate._lane")
+pytest.importorskip("codedag.migrate._chain")
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from chain_runs import NeverDue, fused_module, plain_module
 
 from codedag.backends.same import same
-from codedag.migrate import _lane
-from codedag.migrate.fuse import lane
+from codedag.migrate import _chain
+from codedag.migrate.fuse import native_chain
 
 OPERATIONS = {
-    _lane.ADD: lambda x, v: x + v,
-    _lane.SUB: lambda x, v: x - v,
-    _lane.RSUB: lambda x, v: v - x,
-    _lane.MUL: lambda x, v: x * v,
-    _lane.DIV: lambda x, v: x / v,
-    _lane.RDIV: lambda x, v: v / x,
-    _lane.LEAST: np.maximum,
-    _lane.MOST: np.minimum,
-    _lane.NEG: lambda x, v: -x,
-    _lane.ABS: lambda x, v: np.absolute(x),
-    _lane.ROOT: lambda x, v: np.sqrt(x),
-    _lane.SQUARE: lambda x, v: np.square(x),
+    _chain.ADD: lambda x, v: x + v,
+    _chain.SUB: lambda x, v: x - v,
+    _chain.RSUB: lambda x, v: v - x,
+    _chain.MUL: lambda x, v: x * v,
+    _chain.DIV: lambda x, v: x / v,
+    _chain.RDIV: lambda x, v: v / x,
+    _chain.LEAST: np.maximum,
+    _chain.MOST: np.minimum,
+    _chain.NEG: lambda x, v: -x,
+    _chain.ABS: lambda x, v: np.absolute(x),
+    _chain.ROOT: lambda x, v: np.sqrt(x),
+    _chain.SQUARE: lambda x, v: np.square(x),
 }
-TYPES = {_lane.SINGLE: np.float32, _lane.DOUBLE: np.float64}
+TYPES = {_chain.SINGLE: np.float32, _chain.DOUBLE: np.float64}
 HARD = (0.0, -0.0, 1.0, 255.0, 1e-40, 1e38, 3e38, 1e-300, 1e308, float("inf"), float("nan"), -1.0, 0.1, 1 / 3)
 
 
@@ -49,14 +49,14 @@ def case(chance: random.Random):
     for _ in range(chance.randrange(1, 8)):
         code, kind = chance.choice(list(OPERATIONS)), chance.choice(list(TYPES))
         if ops and kind < ops[-1][1]:
-            ops.append((_lane.CAST, kind, -1, 0.0))
+            ops.append((_chain.CAST, kind, -1, 0.0))
         form = chance.random()
         if form < 0.4:
             ops.append((code, kind, -1, number(chance)))
         else:
             numbers.append(tuple(number(chance) for _ in range(rows if form < 0.7 else 1)))
             ops.append((code, kind, len(numbers) - 1, 0.0))
-    ops.append((_lane.CAST, chance.choice((_lane.SINGLE, _lane.DOUBLE)), -1, 0.0))
+    ops.append((_chain.CAST, chance.choice((_chain.SINGLE, _chain.DOUBLE)), -1, 0.0))
     return tuple(ops), tuple(numbers), rows
 
 
@@ -67,7 +67,7 @@ def by_numpy(ops, numbers, rows):
         with np.errstate(all="raise"):
             for code, kind, source, value in ops:
                 x = x.astype(TYPES[kind])
-                if code == _lane.CAST:
+                if code == _chain.CAST:
                     continue
                 taken = np.array(numbers[source] if source >= 0 else [value]).astype(TYPES[kind])[:, None]
                 x = OPERATIONS[code](x, taken)
@@ -80,7 +80,7 @@ def test_tables_are_those_of_numpy_or_refused(seed):
     chance, made = random.Random(seed), 0
     for _ in range(3000):
         ops, numbers, rows = case(chance)
-        table = _lane.table(ops, numbers, rows)
+        table = _chain.table(ops, numbers, rows)
         if table is None:
             continue
         made += 1
@@ -132,9 +132,9 @@ def codedag_home() -> None:
 
 @pytest.fixture
 def counted(monkeypatch):
-    """Counts results of the fast lane: the trial is asked from there alone while the other way is not taken."""
+    """Counts results of the extension: the trial is asked from there alone while the other way is not taken."""
     counts = {"all": 0, "slow": 0}
-    due, finish = NeverDue.due, lane_finish()
+    due, finish = NeverDue.due, chain_finish()
 
     def count(self):
         counts["all"] += 1
@@ -149,7 +149,7 @@ def counted(monkeypatch):
     return counts
 
 
-def lane_finish():
+def chain_finish():
     from codedag.migrate.fuse.chain import Chain
 
     return Chain._finish
@@ -179,7 +179,7 @@ def outcome(function, given, state):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_on_the_lane_cannot_be_told_from_plain_ones(name, seed, counted):
+def test_programs_cannot_be_told_from_plain_ones(name, seed, counted):
     source = SOURCE + PROGRAMS[name]
     chance, generator = random.Random(f"{seed}{name}"), np.random.default_rng(seed)
     usual = (generator.integers(0, 256, (40, 50, 3), dtype=np.uint8), 1.5, 2.5, np.array([0.485, 0.456, 0.406]))
@@ -196,7 +196,7 @@ def test_programs_on_the_lane_cannot_be_told_from_plain_ones(name, seed, counted
 
 
 def test_without_the_extension_chains_go_on_in_python(monkeypatch, counted):
-    monkeypatch.setattr(lane, "native", None)
+    monkeypatch.setattr(native_chain, "native", None)
     source = SOURCE + PROGRAMS["float32"]
     image, mean = np.full((40, 50, 3), 7, np.uint8), np.array([0.4, 0.5, 0.6])
     fused = fused_module(source, lambda module: [module.f(image.copy(), 1.5, 2.5, mean) for _ in range(3)])
@@ -217,8 +217,8 @@ def test_threads_and_many_shapes_do_not_disturb_each_other(seed):
     def work(number: int) -> None:
         chance = random.Random(f"{seed}{number}")
         for call in range(60):
-            part = image[: 40 + chance.randrange(20), : 40 + chance.randrange(20)].copy()  # more than a lane remembers
-            # an int now and then opens the lane anew
+            part = image[: 40 + chance.randrange(20), : 40 + chance.randrange(20)].copy()  # more than are remembered
+            # an int now and then is analysed anew
             given = (part, chance.uniform(0.5, 2) if chance.random() < 0.9 else 2, chance.uniform(-9, 9), mean)
             if not same(plain.f(*given), fused.module.f(*given)):
                 wrong.append((number, call))
