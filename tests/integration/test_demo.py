@@ -13,7 +13,7 @@ from codedag.experiment import demo
 from codedag.experiment.demo import Demo
 from codedag.experiment.folder import template
 from codedag.ir import CannotWrite, Report
-from codedag.view.tables import MissingPackage
+from codedag.ir.errors import MissingPackage
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 

@@ -1,19 +1,20 @@
-"""The changes of a run as code to adopt without CodeDAG: helper functions, and a diff for each place."""
+"""The changes of a run as code to adopt without CodeDAG: tried beside the original first, then shown as a diff."""
 
 from __future__ import annotations
 
-import ast
 import difflib
 import hashlib
-import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from codedag.autopilot.adopt_check import Request, trial
+from codedag.autopilot.source_edit import Source, is_method, libcst
 from codedag.autopilot.standalone import standalone
 from codedag.backends.elementwise import MAP, role_of
 from codedag.backends.registry import find
 from codedag.instrument.guard import Failed, attempt
-from codedag.ir import Graph, Move, Op, RunDirectory
+from codedag.ir import Move, Op, RunDirectory
 
 BY_TABLE = '''
 def by_table(image, steps):
@@ -21,23 +22,48 @@ def by_table(image, steps):
     shape = image.shape if image.ndim == 3 else (*image.shape, 1)
     values = np.arange(256, dtype=np.uint8).reshape(256, 1, 1).repeat(shape[2], axis=2)
     table = steps(values if image.ndim == 3 else values[:, :, 0]).reshape(256, shape[2])
-    pixels, out = image.reshape(shape), np.empty(shape, table.dtype)
+    out = np.empty_like(image, dtype=table.dtype, subok=False)
+    pixels, found = image.reshape(shape), out.reshape(shape)
     for channel in range(shape[2]):
-        np.take(table[:, channel], pixels[:, :, channel], out=out[:, :, channel], mode="clip")
-    return out.reshape(image.shape)
+        found[:, :, channel] = np.take(table[:, channel], pixels[:, :, channel])
+    return out
+'''.strip()
+COPIED = '''
+def copied(value):
+    """A copy, so that whoever changes a result does not change what is kept."""
+    if hasattr(value, "clone"):
+        return value.clone()
+    return value.copy(order="K") if hasattr(value, "strides") else value.copy()
 '''.strip()
 KEPT = '''
 _kept = {}
 
 
 def kept(path, steps):
-    """steps(path), computed once per version of the file."""
+    """steps(path), computed once per version of the file; grows by one result for each file."""
     state = os.stat(path)
-    key = (path, state.st_mtime_ns, state.st_size)
+    key = (os.fspath(path), state.st_mtime_ns, state.st_size, steps.__code__)
     if key not in _kept:
         _kept[key] = steps(path)
-    return _kept[key].copy()
+    return copied(_kept[key])
 '''.strip()
+KEPT_BY_VALUE = '''
+_kept_values = {}
+
+
+def kept_by_value(array, steps):
+    """steps(array), computed once for each contents of the array; grows by one result for each."""
+    key = (array.dtype.str, array.shape, array.strides, hashlib.blake2b(array.tobytes()).digest(), steps.__code__)
+    if key not in _kept_values:
+        _kept_values[key] = steps(array)
+    return copied(_kept_values[key])
+'''.strip()
+
+_NOTES = {
+    "widen": "the items of a batch were fetched in threads; DataLoader(num_workers=...) is what torch has for that",
+    "loop": "turns of the loop ran in threads; concurrent.futures.ThreadPoolExecutor.map is what Python has for that",
+    "overlap": "the next batch began while this one was used; DataLoader(num_workers=...) is what torch has for that",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,34 +77,111 @@ class Adoption:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """All changes of a run that could be written and gave the same when they were tried, and one patch of them all."""
+
+    adoptions: list[Adoption]
+    diff: str  # as `git apply` takes it, in the program's working directory
+
+
 def adoptions(run: RunDirectory) -> list[Adoption]:
     """Each change of the run's plan as code."""
-    return [_adoption(run, move) for move in run.plan.moves]
+    return patch(run).adoptions
 
 
-_NOTES = {
-    "widen": "the items of a batch were fetched in threads; DataLoader(num_workers=...) is what torch has for that",
-    "loop": "turns of the loop ran in threads; concurrent.futures.ThreadPoolExecutor.map is what Python has for that",
-    "overlap": "the next batch began while this one was used; DataLoader(num_workers=...) is what torch has for that",
-}
+def patch(run: RunDirectory) -> Patch:
+    """The changes of the run as code; what cannot be written, or does not give the same, has a note instead."""
+    files: dict[str, _File] = {}
+    if run.plan.moves:
+        libcst()
+    moves = sorted(run.plan.moves, key=_saved_seconds(run), reverse=True)  # of two that overlap the better one
+    done: list[Move] = []
+    found = [_adoption(run, move, files, done) for move in moves]
+    return Patch(found, "".join(file.diff() for file in files.values() if file.edited))
 
 
-def _adoption(run: RunDirectory, move: Move) -> Adoption:
-    where = f"{move.file}:{move.line}" + (f"-{move.end_line}" if move.end_line > move.line else "")
+def _saved_seconds(run: RunDirectory) -> Callable[[Move], float]:
+    """What the change of a move saved in the run, by its account."""
+    changes = run.report.changes if run.has("report") else []
+    saved = {change.where: (change.saved_seconds or 0.0) - (change.spent_seconds or 0.0) for change in changes}
+    return lambda move: saved.get(_where(move), 0.0)
+
+
+def _where(move: Move) -> str:
+    return f"{move.file}:{move.line}" + (f"-{move.end_line}" if move.end_line > move.line else "")
+
+
+class _File:
+    """One file of the program as it is edited: before, with the edits so far, and the helpers that these need."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name, self.before, self.text = name, text, text
+        self.imports: list[str] = []
+        self.helpers: dict[str, str] = {}
+        self.edited = False
+
+    def final(self) -> str:
+        """The text with the helpers below its imports."""
+        code = "\n\n\n".join([*filter(None, ["\n".join(self.imports)]), *self.helpers.values()])
+        return Source(self.text).with_preamble(code) if code else self.text
+
+    def diff(self) -> str:
+        """The difference of the whole file."""
+        return _diff(self.before, self.final(), self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """A change of one file that is about to be made."""
+
+    text: str
+    imports: tuple[str, ...]
+    helpers: dict[str, str]
+    request: Request
+    note: str = ""
+
+
+def _adoption(run: RunDirectory, move: Move, files: dict[str, _File], done: list[Move]) -> Adoption:
+    where = _where(move)
     what = " > ".join(name.rpartition(".")[2] for name in move.chain)
-    made = attempt(_written, run, move, where, what)
-    if isinstance(made, Failed):
-        return Adoption(where, what, note=f"it cannot be written as code: {made.reason.removeprefix('LookupError: ')}")
-    return made
-
-
-def _written(run: RunDirectory, move: Move, where: str, what: str) -> Adoption:
     if note := _NOTES.get("loop" if move.kind == "widen" and move.chain == ["loop"] else move.kind):
         return Adoption(where, what, note=note)
-    text = _source(run, move)
-    if move.kind in ("substitute", "inside"):
-        return _substitute(run, move, text, where, what)
-    ops = [run.graph.op(number) for number in move.ops]
+    made = attempt(_written, run, move, files, done)
+    if isinstance(made, Failed):
+        return Adoption(where, what, note=f"it cannot be written as code: {made.reason.removeprefix('LookupError: ')}")
+    edit, file = made
+    done.append(move)
+    before, file.text, file.edited = file.text, edit.text, True
+    file.imports += [line for line in edit.imports if line not in file.imports]
+    file.helpers |= edit.helpers
+    helper = "\n\n\n".join([*filter(None, ["\n".join(edit.imports)]), *edit.helpers.values()])
+    return Adoption(where, what, helper, _diff(before, file.text, file.name), edit.note)
+
+
+def _written(run: RunDirectory, move: Move, files: dict[str, _File], done: list[Move]) -> tuple[_Edit, _File]:
+    """The edit, which was tried; raises LookupError with the reason if it cannot be made or gives something else."""
+    file = files.get(move.file) or _File(move.file, _source(run, move))
+    files.setdefault(move.file, file)
+    if any(_overlaps(move, other) for other in done):
+        raise LookupError("another change of this patch rewrites the same lines; apply that one, then run again")
+    edit = _edit(run, move, file)
+    compile(edit.text, move.file, "exec", dont_inherit=True)
+    why = trial(edit.request, Path(run.run.cwd))
+    if why:
+        raise LookupError(why)
+    return edit, file
+
+
+def _overlaps(one: Move, other: Move) -> bool:
+    last = [max(move.end_line, move.line) for move in (one, other)]
+    return one.file == other.file and one.line <= last[1] and other.line <= last[0]
+
+
+def _edit(run: RunDirectory, move: Move, file: _File) -> _Edit:
+    if move.kind == "substitute":
+        return _substitute(run, move, file)
+    ops = _moved([run.graph.op(number) for number in move.ops], file)
     if not ops:
         raise LookupError("this run began with it and has not observed its operations; a run with --fresh does")
     if move.kind == "fuse" and move.variant in ("flow", "loops"):
@@ -86,57 +189,79 @@ def _written(run: RunDirectory, move: Move, where: str, what: str) -> Adoption:
             "its steps run in one loop of C; numba.njit on a function with these lines is what comes near"
         )
     if move.kind == "fuse":
-        diff = _wrapped(text, move, ops, _map_part(ops), "by_table")
-        return Adoption(where, what, f"import numpy as np\n\n\n{BY_TABLE}", diff)
-    return Adoption(where, what, f"import os\n\n\n{KEPT}", _wrapped(text, move, ops, ops, "kept"))
+        if not ops[0].in_sig.startswith("uint8["):
+            raise LookupError(f"its input is {ops[0].in_sig or 'not recorded'}, and tables are for uint8 pictures")
+        return _helped(file, _map_part(ops), "table", "by_table", ("import numpy as np",), {"by_table": BY_TABLE})
+    if move.kind == "remember":
+        return _helped(file, ops, "file", "kept", ("import os",), {"copied": COPIED, "kept": KEPT})
+    if move.kind == "recall":
+        helpers = {"copied": COPIED, "kept_by_value": KEPT_BY_VALUE}
+        return _helped(file, ops, "value", "kept_by_value", ("import hashlib",), helpers)
+    raise LookupError(f"a change of this kind ({move.kind}) has no code of its own")
+
+
+def _moved(ops: list[Op], file: _File) -> list[Op]:
+    """The operations with the lines at which they stand after the edits so far."""
+    if not file.edited:
+        return ops
+    matcher = difflib.SequenceMatcher(None, file.before.splitlines(), file.text.splitlines(), autojunk=False)
+    now = {a + k + 1: b + k + 1 for a, b, size in matcher.get_matching_blocks() for k in range(size)}
+    if any(op.line not in now for op in ops):
+        raise LookupError("another change of this patch rewrites the same lines; apply that one, then run again")
+    import msgspec
+
+    return [msgspec.structs.replace(op, line=now[op.line]) for op in ops]
 
 
 def _source(run: RunDirectory, move: Move) -> str:
     path = Path(run.run.cwd) / move.file
-    text = path.read_bytes()
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise LookupError(f"{move.file} cannot be read any more ({error.strerror})") from None
     known = next((source.sha256 for source in run.plan.sources if source.file == move.file), "")
     if hashlib.sha256(text).hexdigest() != known:
         raise LookupError(f"{move.file} has changed since the run")
     return text.decode()
 
 
-# -- calls
-
-
-def _substitute(run: RunDirectory, move: Move, text: str, where: str, what: str) -> Adoption:
+def _substitute(run: RunDirectory, move: Move, file: _File) -> _Edit:
     substitution = next((one for one in find(move.chain[0]) if one.into == move.variant), None)
     if substitution is None:
         raise LookupError(f"{move.chain[0]} -> {move.variant} is not in the registry of this installation")
-    name = f"fast_{move.chain[0].rpartition('.')[2]}"
+    ops = _moved([run.graph.op(number) for number in move.ops], file)
+    if not ops:
+        raise LookupError("this run began with it and has not observed its operations; a run with --fresh does")
+    source = Source(file.text)
+    name = _free_name(f"fast_{move.chain[0].rpartition('.')[2]}", source)
     helper = standalone(substitution.run, name)
-    takes = substitution.takes
-    note = f"only for calls like these: {takes}" if takes else ""
-    if move.kind == "inside":
-        module, _, last = move.chain[0].rpartition(".")
-        return Adoption(where, what, f"{helper}\n\n\nimport {module}\n\n{module}.{last} = {name}", note=note)
-    call = _call_at(ast.parse(text), run.graph, move)
-    changed = _replaced(text, call.func, name)
-    return Adoption(where, what, helper, _diff(text, changed, move.file), note)
+    request = Request("substitute", helper, name, source=move.chain[0], variant=move.variant)
+    body = helper.removeprefix("from __future__ import annotations").strip()
+    note = f"only for calls like these: {substitution.takes}" if substitution.takes else ""
+    return _Edit(source.replace_call(ops[0], name, is_method(ops[0].name)), (), {name: body}, request, note)
 
 
-def _call_at(tree: ast.Module, graph: Graph, move: Move) -> ast.Call:
-    columns = {graph.op(number).col for number in move.ops}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and node.lineno == move.line and (not columns or node.col_offset in columns):
-            return node
-    raise LookupError("the call is not found in the source")
+def _helped(
+    file: _File, ops: list[Op], kind: str, helper: str, imports: tuple[str, ...], helpers: dict[str, str]
+) -> _Edit:  # fmt: skip
+    if not ops:
+        raise LookupError("it does not begin with operations on single elements")
+    source = Source(file.text)
+    taken = source.names()
+    if not file.edited and taken & {*helpers, "_kept", "_kept_values"}:
+        raise LookupError(f"the file uses the name `{sorted(taken & {*helpers, '_kept', '_kept_values'})[0]}` itself")
+    found = source.extract(ops, helper, _free_name("steps", source))
+    needed = [line for line in imports if line.split()[-1] not in taken]
+    code = "\n\n\n".join(["\n".join(imports), *helpers.values()])
+    request = Request(kind, code, helper, found.steps, file.text, ops[0].in_sig)  # type: ignore[arg-type]
+    return _Edit(found.text, tuple(needed), helpers, request)
 
 
-def _replaced(text: str, node: ast.expr, new: str) -> str:
-    lines = text.splitlines(keepends=True)
-    if node.end_lineno != node.lineno or node.end_col_offset is None:
-        raise LookupError("the name of the function stands on several lines")
-    line = lines[node.lineno - 1].encode()
-    lines[node.lineno - 1] = (line[: node.col_offset] + new.encode() + line[node.end_col_offset :]).decode()
-    return "".join(lines)
-
-
-# -- chains and prefixes: their statements become a function that a helper runs
+def _free_name(name: str, source: Source) -> str:
+    taken, number = source.names(), 1
+    while (free := name if number == 1 else f"{name}_{number}") in taken:
+        number += 1
+    return free
 
 
 def _map_part(ops: list[Op]) -> list[Op]:
@@ -148,70 +273,6 @@ def _map_part(ops: list[Op]) -> list[Op]:
             break
         part.append(op)
     return part
-
-
-def _wrapped(text: str, move: Move, every: list[Op], ops: list[Op], helper: str) -> str:
-    """The diff that makes the statements of these operations a function of what goes in, and runs that by a helper."""
-    if not ops:
-        raise LookupError("it does not begin with operations on single elements")
-    block = _statements(ast.parse(text), min(op.line for op in ops), max(op.line for op in ops))
-    others = [op for op in every if op not in ops]
-    if any(s.lineno <= op.line <= (s.end_lineno or 0) for s in block for op in others):
-        raise LookupError("its last statement does more than treat single elements")
-    if not all(isinstance(statement, ast.Assign | ast.AugAssign) for statement in block):
-        raise LookupError("there are other statements than assignments between its operations")
-    source, target = _argument(block[0], ops[0]), _target(block[-1])
-    lines = text.splitlines(keepends=True)
-    start, end = block[0].lineno - 1, block[-1].end_lineno or block[-1].lineno
-    indent = lines[start][: len(lines[start]) - len(lines[start].lstrip())]
-    body = textwrap.indent(textwrap.dedent("".join(lines[start:end])), indent + "    ")
-    head, last = f"{indent}def steps({source}):\n", f"{indent}    return {target}\n\n"
-    call = f"{indent}{target} = {helper}({source}, steps)\n"
-    return _diff(text, "".join([*lines[:start], head, body, last, call, *lines[end:]]), move.file)
-
-
-def _statements(tree: ast.Module, first: int, last: int) -> list[ast.stmt]:
-    """The statements of one block that cover these lines."""
-    found: list[ast.stmt] = []
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            inside = [s for s in body if isinstance(s, ast.stmt) and s.lineno <= last and (s.end_lineno or 0) >= first]
-            if inside and inside[0].lineno <= first and (inside[-1].end_lineno or 0) >= last:
-                found = inside
-    if not found:
-        raise LookupError("its statements stand in several blocks")
-    return found
-
-
-def _argument(statement: ast.stmt, op: Op) -> str:
-    """The variable that goes into the first operation."""
-    here = [
-        node
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Call | ast.BinOp) and (node.lineno, node.col_offset) == (op.line, op.col)
-    ]
-    # what encloses an operation may begin where it begins; the first one is the innermost
-    node = min(here, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0), default=None)
-    for inner in _operands(node, op):
-        if isinstance(inner, ast.Name):
-            return inner.id
-    raise LookupError("what goes in is not a variable")
-
-
-def _operands(node: ast.Call | ast.BinOp | None, op: Op) -> list[ast.expr]:
-    if isinstance(node, ast.BinOp):
-        return [node.left, node.right]
-    if isinstance(node, ast.Call) and op.name.startswith(("numpy.ndarray.", "torch.Tensor.", "PIL.Image.Image.")):
-        return [node.func.value] if isinstance(node.func, ast.Attribute) else []
-    return node.args[:1] if isinstance(node, ast.Call) else []
-
-
-def _target(statement: ast.stmt) -> str:
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
-    if not isinstance(target, ast.Name):
-        raise LookupError("what comes out is not a variable")
-    return target.id
 
 
 def _diff(before: str, after: str, file: str) -> str:

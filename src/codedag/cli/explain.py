@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 @click.argument("run")
 @click.argument("op", required=False)
 @click.option("--patch", "as_patch", is_flag=True, help="Show what was changed as code to adopt without CodeDAG.")
+@click.option("-o", "--output", metavar="FILE", help="With --patch: write one patch of all changes, for `git apply`.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
-def command(run: str, op: str | None, as_patch: bool, as_json: bool) -> None:
-    """Say why operation OP (an id, or name@file:line) of RUN is where its plan puts it.
+def command(run: str, op: str | None, as_patch: bool, output: str | None, as_json: bool) -> None:
+    """Say why operation OP of RUN is where its plan puts it; OP is a name as `codedag view` shows it, or an id.
 
     Shows what it costs on every PU, its copies, what the plan would take with only this operation moved, the
-    runner-up, and what would change the decision. With --patch, and without OP, shows the changes of RUN as code.
+    runner-up, and what would change the decision. With --patch, and without OP, shows the changes of RUN as code,
+    each of which was tried beside the original first.
     """
     from codedag.ir import RunDirectory, load
     from codedag.plan.explain import Explainer, find_op
@@ -34,10 +36,10 @@ def command(run: str, op: str | None, as_patch: bool, as_json: bool) -> None:
     if as_patch:
         from codedag.cli.patch import show
 
-        show(directory, as_json)
+        show(directory, as_json, output)
         return
     if op is None:
-        raise click.UsageError("Name an operation (its id, or name@file:line), or ask for --patch.")
+        raise click.UsageError("Name an operation (as `codedag view` shows it, or its id), or ask for --patch.")
     number = find_op(directory.graph, op)
     found = Explainer(directory.graph, directory.costs, directory.machine, directory.plan).explain(number)
     if as_json:

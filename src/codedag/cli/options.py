@@ -7,7 +7,7 @@ import gc
 import os
 from collections.abc import Callable
 from os import write  # by name: a program may leave a mock on the module
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
@@ -15,6 +15,10 @@ from codedag.instrument.guard import Failed, after
 from codedag.instrument.launch import Target
 from codedag.ir.errors import CannotWrite
 
+if TYPE_CHECKING:
+    from codedag.view.summary import Line
+
+PREFIX = "codedag: "  # of every line of ours on stderr
 COLUMNS, COLUMNS_MIN = 80, 40  # of an output that is no terminal; of the narrowest that lines are cut for
 
 #: What is said where the C extensions were not built; `codedag doctor` names what is slower or missing.
@@ -76,7 +80,25 @@ def say(context: click.Context, *lines: str) -> None:
     if _words is None or (context.obj or {}).get("quiet"):
         return
     try:
-        write(_words, "".join(f"codedag: {shown(line)}\n" for line in lines).encode(errors="backslashreplace"))
+        write(_words, "".join(f"{PREFIX}{shown(line)}\n" for line in lines).encode(errors="backslashreplace"))
+    except OSError:
+        return
+
+
+def say_lines(context: click.Context, lines: list[Line]) -> None:
+    """Prints lines with styles and links where stderr is a terminal, else their text."""
+    from codedag.cli import styled
+    from codedag.view.summary import plain
+
+    if _words is None or (context.obj or {}).get("quiet") or not styled.is_wanted(_words):
+        say(context, *map(plain, lines))
+        return
+    made = after(styled.rendered, lines)
+    if isinstance(made, Failed):  # the program may have left anything of rich's broken
+        say(context, *map(plain, lines))
+        return
+    try:
+        write(_words, made.encode(errors="backslashreplace"))
     except OSError:
         return
 
@@ -87,7 +109,7 @@ def words_width() -> int:
         width = os.get_terminal_size(_words).columns if _words is not None else 0
     except OSError:
         width = 0
-    return max(width or COLUMNS, COLUMNS_MIN) - len("codedag: ")
+    return max(width or COLUMNS, COLUMNS_MIN) - len(PREFIX)
 
 
 def has_block_characters() -> bool:

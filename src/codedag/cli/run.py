@@ -22,6 +22,7 @@ from codedag.cli.options import (
     output_option,
     program_arguments,
     say,
+    say_lines,
     target_of,
     words_width,
 )
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from codedag.ir import Plan, Report
     from codedag.migrate.placement.requests import Wishes
     from codedag.trace.rundir import Keeper
+    from codedag.view.summary import Line, Screen
 #: What starts other programs rather than doing the work.
 LAUNCHERS = (*ranks.TORCH, *ranks.ACCELERATE, "deepspeed")
 _INSIDE = "use torchrun --no-python ... codedag run SCRIPT"
@@ -65,7 +67,7 @@ def command(
 ) -> object:  # fmt: skip
     """Run a program: observe its first batches, prove faster variants, switch to them while it runs.
 
-    Its output, exit code and results stay its own.  At most five lines on stderr say what was gained, how it was
+    Its output, exit code and results stay its own.  A few lines on stderr say what was gained, how it was
     checked and what is slow; `codedag -v run` says everything.  What was proven is kept: the next run of the same
     program begins with it.
 
@@ -153,7 +155,10 @@ def _report(ctx: click.Context, finished: Finished, options: Options) -> None:
     if (rank := os.environ.get("RANK", "0")) != "0":  # every rank is a program of its own; one of them speaks for all
         say(ctx, f"rank {rank}: run directory: {place}")
         return
-    say(ctx, *_lines(ctx, finished.report, finished.keeper, place))
+    if (ctx.obj or {}).get("verbose"):
+        say(ctx, *_long_lines(finished.report, finished.keeper, place))
+    else:
+        say_lines(ctx, _lines(finished.report, finished.keeper, place))
 
 
 def _is_silent(finished: Finished, keeper: Keeper, options: Options) -> bool:
@@ -171,17 +176,24 @@ def _is_silent(finished: Finished, keeper: Keeper, options: Options) -> bool:
     return finished.ending.is_mistake or (report.optimised_seconds or 0.0) - start < SILENT_SECONDS
 
 
-def _lines(ctx: click.Context, report: Report, keeper: Keeper, place: str) -> list[str]:
-    """What is said at the end of a run: five lines, or with -v everything."""
-    from codedag.view.summary import Screen, every_line, five_lines
+def _screen(keeper: Keeper) -> Screen:
+    from codedag.view.summary import Screen
 
-    screen = Screen(words_width(), not has_block_characters(), keeper.notes)
-    file = quote(place + "/report.html")
-    if not (ctx.obj or {}).get("verbose"):
-        page = f"page: {file}" if keeper.has_page else f"next: codedag view {quote(place)}"
-        return five_lines(report, f"run directory: {place}" if keeper.broken else page, screen)
-    page = f"open {file} in a browser, or " if keeper.has_page else ""
-    return [
-        *every_line(report, place, screen),
-        *([] if keeper.broken else [f"next: {page}codedag view {quote(place)}"]),
-    ]
+    return Screen(words_width(), not has_block_characters(), keeper.notes, keeper.home)
+
+
+def _lines(report: Report, keeper: Keeper, place: str) -> list[Line]:
+    """What is said at the end of a run: at most twelve lines."""
+    from codedag.view.summary import end_lines
+
+    page = f"page: {quote(place + '/report.html')}" if keeper.has_page else f"next: codedag view {quote(place)}"
+    return end_lines(report, f"run directory: {place}" if keeper.broken else page, _screen(keeper))
+
+
+def _long_lines(report: Report, keeper: Keeper, place: str) -> list[str]:
+    """What is said with -v: everything."""
+    from codedag.view.summary import every_line
+
+    page = f"open {quote(place + '/report.html')} in a browser, or " if keeper.has_page else ""
+    said = every_line(report, place, _screen(keeper))
+    return [*said, *([] if keeper.broken else [f"next: {page}codedag view {quote(place)}"])]

@@ -17,8 +17,8 @@ from typing import Any
 from codedag.experiment.child import ProgramFailed
 from codedag.experiment.folder import template
 from codedag.ir import CannotWrite, Report, load
+from codedag.ir.errors import MissingPackage
 from codedag.ir.files import write_atomically
-from codedag.view.tables import MissingPackage
 
 PROGRAM = "images_cv2.py"
 NEEDS = {"cv2": "opencv-python-headless", "torch": "torch"}

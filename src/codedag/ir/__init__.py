@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from codedag.ir.report import HotFunction as HotFunction
     from codedag.ir.report import HotLine as HotLine
     from codedag.ir.report import HotTurn as HotTurn
+    from codedag.ir.report import OwnCosts as OwnCosts
     from codedag.ir.report import Proof as Proof
     from codedag.ir.report import Report as Report
     from codedag.ir.report import Speed as Speed
@@ -92,6 +93,7 @@ _HOMES = {
     "HotFunction": "report",
     "HotLine": "report",
     "HotTurn": "report",
+    "OwnCosts": "report",
     "Lane": "events",
     "Link": "machine",
     "Machine": "machine",
@@ -159,6 +161,7 @@ __all__ = [
     "Move",
     "No",
     "Op",
+    "OwnCosts",
     "Peak",
     "Placement",
     "Plan",

@@ -47,6 +47,12 @@ class CannotPlan(CodedagError):  # noqa: N818
     slug = "cannot-plan"
 
 
+class MissingPackage(CodedagError):  # noqa: N818
+    """Something that needs a package which is not installed."""
+
+    slug = "missing-package"
+
+
 class BadScript(CodedagError):  # noqa: N818
     """A program that cannot be started at all (missing, not a file, not text)."""
 

@@ -42,6 +42,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     spent_seconds: Seconds | None = None  # keys, misses, guards, copies and checks, also where they did not help
     state: str = ""  # such as in-use or taken-back; empty in reports that had none
     reason_code: str = ""  # of `reason`, for programs
+    kept_nbytes: Natural | None = None  # what a memo kept in memory, at most; None = it is no memo, or not known
 
 
 class Declined(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,6 +147,15 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("low: is above high")
 
 
+class OwnCosts(msgspec.Struct, frozen=True, kw_only=True):
+    """What CodeDAG itself kept and spent in the run."""
+
+    kept_nbytes: Natural = 0  # of results that were kept to be used again, at most
+    cpu_seconds: Seconds = 0.0  # of its threads and checks, in this process
+    start_seconds: Seconds = 0.0  # on the clock, before and after the program
+    processes: Natural = 0  # beside the program: parsing and proving
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """report.json: gain is baseline over optimised (1.0 = same), with an interval; None = not measured.
 
@@ -171,3 +181,4 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     claim: Claim | None = None
     heat: Heat | None = None
     speed: Speed | None = None
+    own: OwnCosts | None = None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from codedag.experiment.monitor import ExperimentMonitor, plain
-from codedag.view.tables import MissingPackage
+from codedag.ir.errors import MissingPackage
 
 # MLflow takes at most this many in one request.
 MOST_METRICS, MOST_PARAMS = 1000, 100

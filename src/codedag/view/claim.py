@@ -42,6 +42,8 @@ def saved_in_all(report: Report) -> float | None:
     claim = report.claim
     if claim is None or claim.ratio is None or not claim.known or report.speed is None or claim.clock != "wall":
         return None
+    if claim.low is not None and claim.high is not None and claim.low <= 1 <= claim.high:
+        return -claim.start_seconds  # an interval that holds 1 shows neither a gain nor a loss
     changed = sum(block.seconds for block in report.speed.blocks if block.changed)
     return changed * (claim.ratio - 1) - claim.start_seconds
 

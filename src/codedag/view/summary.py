@@ -1,8 +1,9 @@
-"""Five lines at the end of a run: verdict, speed over time, results and changes, the biggest thing left, the page."""
+"""The end of a run in a few lines: verdict, speed over time, results, a table of changes, what is left, the page."""
 
 from __future__ import annotations
 
 import re
+from pathlib import PurePath
 
 import msgspec
 
@@ -10,11 +11,14 @@ from codedag.ir import Change, Declined, Report
 from codedag.view import heat, speed
 from codedag.view.claim import verdict
 from codedag.view.heat import shortened
+from codedag.view.hints import hint_for
 
-LINES_MAX = 5
+LINES_MAX = 12
 CHAIN_NAMED = 4  # operations of a chain that are all named
-CHANGES_NAMED = (3, 2)  # as many as fit, at least one
+CHANGES_SHOWN = 4
+WHAT_WIDTH_MIN = 12  # of the column that says what was changed; a narrower one says nothing
 DECLINED_MAX = 20  # in the long form; all of them are in report.json
+TONES = {"faster": "bold green", "slower": "bold red", "same": "bold", "unknown": "yellow", "unchanged": ""}
 
 
 class Screen(msgspec.Struct, frozen=True):
@@ -23,32 +27,123 @@ class Screen(msgspec.Struct, frozen=True):
     width: int = 71  # of a terminal with 80 columns, without "codedag: "
     ascii_only: bool = False
     notes: list[str] = msgspec.field(default_factory=list)
+    folder: str = ""  # in which relative file names are
 
 
-def five_lines(report: Report, page: str, screen: Screen | None = None) -> list[str]:
-    """At most five lines that fit the screen; only `page`, which is a path or a command, is never cut.
+class Span(msgspec.Struct, frozen=True):
+    """A piece of a line: its text, how a terminal shows it, and the file and line that it leads to."""
 
-    Notes of the run take the lines that are left.
-    """
+    text: str
+    style: str = ""
+    link: str = ""
+
+
+Line = list[Span]
+
+
+def plain(line: Line) -> str:
+    """The text of a line alone."""
+    return "".join(span.text for span in line)
+
+
+def end_lines(report: Report, page: str, screen: Screen | None = None) -> list[Line]:
+    """At most twelve lines that fit the screen; only `page`, which is a path or a command, is never cut."""
     screen = screen or Screen()
-    width = screen.width
-    lines = [_fitting(_clauses(f"{verdict(report).sentence}{_reasons(report)}"), width), *_speed_line(report, screen)]
+    judged = verdict(report)
+    first = _fitting(_clauses(f"{judged.sentence}{_reasons(report)}"), screen.width)
+    lines: list[Line] = [[Span(first, TONES[judged.tone])]]
+    lines += [[Span(line)] for line in _speed_line(report, screen)]
     if report.changes or report.verdict.checked:
-        lines += (
-            [_fitting(_results_and_changes(report), width)]
-            if len(lines) > 1
-            else [shortened(_results(report), width), *([_fitting(_changes(report), width)] if report.changes else [])]
-        )
+        style = "bold red" if report.verdict.mismatches else "green" if report.verdict.identical else "yellow"
+        results = _results(report)
+        lines.append([Span(_fitting([results, results.partition(" (")[0]], screen.width), style)])
+    lines += _change_table(report, screen)
     if left := biggest_left(report):
-        lines.append(_fitting(left, width))
-    room = LINES_MAX - 1 - len(lines)
-    if len(screen.notes) <= room:
-        return [*lines, *screen.notes, page]
-    return [*lines, *screen.notes[: max(room - 1, 0)], *([_more_notes(screen.notes)] if room > 0 else []), page]
+        lines.append([Span(_fitting(left, screen.width))])
+    if price := _price(report):
+        lines.append([Span(_fitting(price, screen.width), "dim")])
+    return [*lines, *_notes(screen, LINES_MAX - 1 - len(lines)), _page_line(page)]
 
 
-def _more_notes(notes: list[str]) -> str:
-    return f"{len(notes)} notes: codedag -v run prints them, codedag view shows them"
+def end_text(report: Report, page: str, screen: Screen | None = None) -> list[str]:
+    """The same as text alone."""
+    return [plain(line) for line in end_lines(report, page, screen)]
+
+
+def _notes(screen: Screen, room: int) -> list[Line]:
+    """Notes of the run take a line if all of them fit; else their number."""
+    if not screen.notes or room < 1:
+        return []
+    if len(screen.notes) == 1 and len(screen.notes[0]) <= screen.width:
+        return [[Span(screen.notes[0], "dim")]]
+    many = "1 note" if len(screen.notes) == 1 else f"{len(screen.notes)} notes"
+    return [[Span(shortened(f"{many}: codedag view shows them", screen.width), "dim")]]
+
+
+def _page_line(page: str) -> Line:
+    word, _, rest = page.partition(": ")
+    link = rest.strip("'") if rest.endswith((".html", ".html'")) else ""
+    return [Span(f"{word}: "), Span(rest, "", link)] if rest else [Span(page)]
+
+
+# -- the table of changes
+
+
+def _change_table(report: Report, screen: Screen) -> list[Line]:
+    """The changes that saved most: where, what, seconds saved and bytes kept; the others are counted."""
+    ranked = sorted(report.changes, key=lambda change: -(net_seconds(change) or 0.0))
+    shown = ranked[:CHANGES_SHOWN]
+    if not shown:
+        return []
+    rows = [(_place(c.where), _what(c), _net_text(c), _kept_text(c)) for c in shown]
+    if len(ranked) > len(shown):
+        rows.append(("", f"and {len(ranked) - len(shown)} more", "", ""))
+    rows.insert(0, ("where", "what", "saved", "kept" if any(c.kept_nbytes for c in shown) else ""))
+    where, saved, kept = (max(len(row[at]) for row in rows) for at in (0, 2, 3))
+    gaps = 2 + 2 + (2 if kept else 0)
+    what = screen.width - 2 - where - saved - kept - gaps
+    if what < WHAT_WIDTH_MIN:  # a narrow terminal: place and seconds say most
+        cells = [[Span(shortened(f"  {row[0]} {row[2]}".rstrip(), screen.width))] for row in rows[1:]]
+        return [line for line in cells if plain(line).strip()]
+    what = min(what, max(len(row[1]) for row in rows))
+    lines = []
+    for number, row in enumerate(rows):
+        link = f"{screen.folder}/{shown[number - 1].where}" if 0 < number <= len(shown) else ""
+        tail = f"  {row[3]:>{kept}}" if kept else ""
+        words = f"  {shortened(row[1], what):{what}}  {row[2]:>{saved}}{tail}".rstrip()
+        style = "" if number else "dim"
+        lines.append([Span("  ", style), Span(f"{row[0]:{where}}", style, link), Span(words, style)])
+    return lines
+
+
+def _what(change: Change) -> str:
+    return short(change.what)
+
+
+def _net_text(change: Change) -> str:
+    net = net_seconds(change)
+    return "" if net is None else f"{net:.1f} s"
+
+
+def _kept_text(change: Change) -> str:
+    from codedag.view.text import size_text
+
+    return size_text(change.kept_nbytes) if change.kept_nbytes else ""
+
+
+def _price(report: Report) -> list[str]:
+    """What CodeDAG itself kept and spent, where anyone minds."""
+    from codedag.view.text import size_text
+
+    own = report.own
+    if own is None or not report.changes:
+        return []
+    parts = [f"{own.cpu_seconds:.1f} s of CPU time"] if own.cpu_seconds >= 0.05 else []
+    parts += [f"{size_text(own.kept_nbytes)} kept in memory"] if own.kept_nbytes else []
+    return [f"price: {', '.join(parts)}", *(f"price: {part}" for part in parts[:1])] if parts else []
+
+
+# -- the long form
 
 
 def every_line(report: Report, place: str, screen: Screen | None = None) -> list[str]:
@@ -64,6 +159,7 @@ def every_line(report: Report, place: str, screen: Screen | None = None) -> list
     lines += [f"declined: {len(report.declined) - DECLINED_MAX} more in report.json"] * (
         len(report.declined) > DECLINED_MAX
     )
+    lines += _price(report)[:1]
     lines += heat.lines(report.heat, screen.width) if report.heat is not None else []
     return [*lines, *screen.notes, f"run directory: {place}"]
 
@@ -75,7 +171,7 @@ def _fitting(forms: list[str], width: int) -> str:
 
 def _clauses(sentence: str) -> list[str]:
     """The sentence, and without its last clauses, one after the other."""
-    ends = [match.start() for match in re.finditer("[;,] ", sentence)]
+    ends = [match.start() for match in re.finditer("[;,:] ", sentence)]
     return [sentence, *(sentence[:end] for end in reversed(ends))]
 
 
@@ -105,31 +201,6 @@ def _results(report: Report) -> str:
     return f"results {word} ({proof.checked:,} call{'' if proof.checked == 1 else 's'} compared)"
 
 
-def _changes(report: Report) -> list[str]:
-    """The changes that saved most by name and the number of the others; forms of them, the longest first."""
-    ranked = sorted(report.changes, key=lambda change: -(net_seconds(change) or 0.0))
-    named = [f"{_place(change.where)} {short(change.what)}{_saved_words(change)}" for change in ranked]
-    forms = [f"changed {'; '.join(named[:count])}{_more(len(named) - count)}" for count in (*CHANGES_NAMED, 1)]
-    forms.append(f"changed {_place(ranked[0].where)}{_saved_words(ranked[0])}{_more(len(ranked) - 1)}")
-    return forms
-
-
-def _more(count: int) -> str:
-    return f"; {count} more" if count > 0 else ""
-
-
-def _results_and_changes(report: Report) -> list[str]:
-    if not report.changes:
-        return [_results(report)]
-    return [f"{_results(report)}; {form}" for form in (*_changes(report)[:-1], _sum_of_changes(report.changes))]
-
-
-def _sum_of_changes(changes: list[Change]) -> str:
-    many = "1 change" if len(changes) == 1 else f"{len(changes)} changes"
-    known = [net for change in changes if (net := net_seconds(change)) is not None]
-    return f"{many} {'saved' if sum(known) >= 0 else 'cost'} {abs(sum(known)):.1f} s" if known else many
-
-
 def net_seconds(change: Change) -> float | None:
     """What the change saved less what it spent, by its account, else by its calls before and after."""
     if change.saved_seconds is not None:
@@ -139,13 +210,8 @@ def net_seconds(change: Change) -> float | None:
     return change.baseline_seconds - change.seconds
 
 
-def _saved_words(change: Change) -> str:
-    net = net_seconds(change)
-    return "" if net is None else f" ({net:+.1f} s)" if net < 0 else f" ({net:.1f} s saved)"
-
-
 def biggest_left(report: Report) -> list[str]:
-    """The function with most time of its own, its share, and why it was left as it is; the longest form first."""
+    """The function with most time of its own, its share, why it is as it was or what to do; the longest form first."""
     function = heat.hottest(report.heat) if report.heat is not None else None
     if report.heat is None or function is None:
         shown = report.declined[:1] if report.changes else []
@@ -155,7 +221,11 @@ def biggest_left(report: Report) -> list[str]:
     reasons = [one.reason for one in report.declined if one.where == f"{function.file}:{function.line}"]
     start = f"biggest thing left: {share:.0%} of CPU time in {function.name}"
     places = [f" ({heat.place(function)})", f" ({function.package or heat.place(function)})", ""]
-    return [*(f"{start}{places[0]}: {why}" for why in reasons[:1]), *(start + place for place in places)]
+    hint = hint_for(report.heat, function)
+    could = "" if hint is None else f"; you could {hint.words}"
+    hinted = [start + place + could for place in places if could]
+    return [*(f"{start}{places[0]}: {why}" for why in reasons[:1]), *hinted, *(start + place for place in places),
+            f"left: {share:.0%} in {function.name}"]  # fmt: skip
 
 
 def _equality(report: Report) -> str:
@@ -184,7 +254,7 @@ def _declined_line(declined: Declined) -> str:
 
 
 def _place(where: str) -> str:
-    return where.replace("\\", "/").rpartition("/")[2]
+    return PurePath(where.replace("\\", "/")).name
 
 
 def short(what: str) -> str:

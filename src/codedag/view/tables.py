@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from codedag.ir import CostTable, Graph, Plan
-from codedag.ir.errors import CodedagError
+from codedag.ir.errors import MissingPackage
 
 COLUMNS = (
     "op", "name", "kind", "file", "line", "context", "count", "self_seconds", "total_seconds", "share", "out_nbytes",
@@ -17,12 +17,6 @@ COLUMNS = (
 )  # fmt: skip
 
 ROWS_AT_ONCE = 10_000
-
-
-class MissingPackage(CodedagError):  # noqa: N818 - reads as what happened
-    """Something that needs a package which is not installed."""
-
-    slug = "missing-package"
 
 
 def rows(graph: Graph, costs: CostTable | None = None, plan: Plan | None = None) -> Iterator[tuple[Any, ...]]:

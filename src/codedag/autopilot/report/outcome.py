@@ -14,11 +14,12 @@ from codedag.autopilot.processes.worker_report import Share, join, move_of
 from codedag.autopilot.report.estimate import PAGE, PAGE_PER_OPERATION, Estimate, Late, Spans, estimate
 from codedag.autopilot.report.steady_state import since
 from codedag.backends.registry import find
-from codedag.ir import Change, CostTable, Declined, Graph, Move, Op, Plan, Proof, Report, Source
+from codedag.ir import Change, CostTable, Declined, Graph, Move, Op, OwnCosts, Plan, Proof, Report, Source
 from codedag.migrate.trial import EVERY, FIRST, RAREST, Trial
 from codedag.plan.serial import serial_plan
 from codedag.trace.recorder import shown_path
 
+MEMOS = ("remember", "recall")  # kinds of changes that keep results
 WORTH_NAMING = 0.05  # share of the observed time from which an unchanged operation is named in the report
 #: What results of the looser classes are checked with (backends/proof.py).
 TOLERANCES = {
@@ -153,14 +154,26 @@ def _move(pilot: Pilot, applied: Applied, graph: Graph) -> Move:
 
 def _report(pilot: Pilot, every: list[Result], graph: Graph, spans: Spans) -> Report:
     made = [result for result in every if result.counts]
+    heat = None if pilot.openings is None else heat_of(pilot.openings.heat.look())
     base = Report(
         verdict=_proof(pilot, every),
-        changes=[_change(pilot, result.applied) for result in made],
+        changes=_with_kept([_change(pilot, result.applied) for result in made], pilot.memory.peak_nbytes),
         declined=_declined(pilot, every, graph, spans.program),
         workers=len(pilot.team.crew.reports),
-        heat=None if pilot.openings is None else heat_of(pilot.openings.heat.look()),
-    )
+        heat=heat,
+        own=OwnCosts(
+            kept_nbytes=pilot.memory.peak_nbytes, cpu_seconds=0.0 if heat is None else heat.own_seconds,
+            start_seconds=spans.starting + spans.ending,
+        ),
+    )  # fmt: skip
     return _estimated(pilot, base, every, graph, spans) if pilot.judging is None else _claimed(pilot, base, spans)
+
+
+def _with_kept(changes: list[Change], nbytes: int) -> list[Change]:
+    """The changes with what they kept, where one of them alone kept something: the budget is one for all."""
+    memos = [change for change in changes if change.kind in MEMOS]
+    only = memos[0] if len(memos) == 1 else None
+    return [msgspec.structs.replace(each, kept_nbytes=nbytes) if each is only else each for each in changes]
 
 
 def _claimed(pilot: Pilot, base: Report, spans: Spans) -> Report:

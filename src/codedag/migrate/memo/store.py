@@ -11,7 +11,7 @@ class Memory:
     """What may be kept in all, and how much is."""
 
     def __init__(self, most_nbytes: int | None = None, disk: Disk | None = None) -> None:
-        self.most_nbytes, self.nbytes = most_nbytes, 0
+        self.most_nbytes, self.nbytes, self.peak_nbytes = most_nbytes, 0, 0
         self.disk = disk  # takes what memory does not
         self.paused = False  # nothing is kept and nothing recalled
         self.common: Common | None = None  # what workers keep for each other
@@ -24,6 +24,7 @@ class Memory:
         if self.nbytes + nbytes > self.most_nbytes:
             return False
         self.nbytes += nbytes
+        self.peak_nbytes = max(self.peak_nbytes, self.nbytes)
         return True
 
     def share(self) -> None:

@@ -165,7 +165,7 @@ def _metis(indptr: Any, neighbours: Any, count: int, ratios: list[float] | None)
     try:
         import pymetis
     except ImportError:
-        from codedag.view.tables import MissingPackage
+        from codedag.ir.errors import MissingPackage
 
         raise MissingPackage(
             "graphs are cut into parts by METIS, and pymetis is not installed", hint="pip install 'codedag[stages]'"

@@ -1,0 +1,233 @@
+"""Trial of code to adopt, in a process of its own: the new code runs beside the old on inputs as the run recorded them.
+
+For arrays these have the recorded type and shape and drawn contents; for files they are files of the program's folder.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+TRIAL_SECONDS_MAX = 120.0
+FILES_TRIED, FILES_LOOKED_AT = 3, 5000
+CALLS_TRIED = 12
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".npy", ".wav", ".flac", ".csv", ".json", ".txt")
+#: Stands for a variable of the function around the steps, whose value nobody knows: first a fraction, then a count.
+STAND_INS = (0.75, 64)
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What is tried: a helper with steps (`table`, `file`, `value`), or a function that substitutes a library's."""
+
+    kind: Literal["table", "file", "value", "substitute"]
+    helper: str
+    name: str  # of the helper, or of the function that substitutes
+    steps: str = ""
+    module: str = ""  # the patched file, from which the names that the steps use are taken
+    signature: str = ""
+    source: str = ""  # of a substitution: the library's function
+    variant: str = ""
+
+
+def trial(request: Request, cwd: Path) -> str:
+    """Why the code cannot be adopted; empty if it gave the same wherever it was tried."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", __name__], input=msgspec.json.encode(request), capture_output=True,
+            timeout=TRIAL_SECONDS_MAX, cwd=cwd if cwd.is_dir() else None, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"it could not be tried: {error}"
+    if done.returncode != 0:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it ended without a word"]
+        return f"it could not be tried: {last[0]}"
+    return str(json.loads(done.stdout.splitlines()[-1]))
+
+
+def _main() -> None:
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
+    why = _substitute(request) if request.kind == "substitute" else _steps(request)
+    sys.stdout.write(f"{json.dumps(why)}\n")
+
+
+def _substitute(request: Request) -> str:
+    from codedag.backends.proof import near
+    from codedag.backends.registry import find
+
+    space: dict[str, Any] = {"__name__": "adopted"}
+    exec(compile(request.helper, "adopted.py", "exec", dont_inherit=True), space)  # noqa: S102 - our own source
+    (substitution,) = [one for one in find(request.source) if one.into == request.variant][:1]
+    rng, tried = random.Random(5), 0
+    for _ in range(CALLS_TRIED):
+        number = rng.getrandbits(64)
+        theirs, ours = (substitution.random_call(random.Random(number)) for _ in range(2))
+        if substitution.accepts(theirs.args, theirs.kwargs):
+            expected = substitution.original()(*theirs.args, **theirs.kwargs)
+            if not near(expected, space[request.name](*ours.args, **ours.kwargs), substitution.equivalence):
+                return "it gave another result than the library's function"
+            tried += 1
+    return "" if tried else "no call was found on which it could be tried"
+
+
+def _steps(request: Request) -> str:
+    from codedag.backends.same import same
+    from codedag.ir import No
+
+    inputs = {"table": _pictures, "value": _arrays, "file": _files}[request.kind]
+    last = "no input was found on which it could be tried"
+    for stand_in in STAND_INS:
+        steps, helper = _functions(request, stand_in)
+        tried = 0
+        for value in inputs(request.signature):
+            try:
+                expected = steps(_copied(value))
+            except Exception as error:  # noqa: BLE001 - the program's code on an input of ours
+                last = f"it could not be tried: {type(error).__name__}: {error}"
+                continue
+            for _ in range(2):  # what is kept is asked for again
+                equal = same(_owned(expected), _owned(helper(_copied(value), steps)))
+                if isinstance(equal, No):
+                    return f"it gave another result than the lines as they are written ({equal.reason})"
+            tried += 1
+            if tried == FILES_TRIED:
+                break
+        if tried:
+            return ""
+    return last
+
+
+def _functions(request: Request, stand_in: float) -> tuple[Callable[[Any], Any], Callable[..., Any]]:
+    """The steps and the helper, with what they use of the program's module; other names have a stand-in."""
+    space: dict[str, Any] = {"__name__": "adopted"}
+    wanted = _free(ast.parse(request.steps)) | _free(ast.parse(request.helper))
+    for statement in _needed(ast.parse(request.module), wanted):
+        code = ast.Module([statement], [])
+        exec(compile(code, "adopted.py", "exec", dont_inherit=True), space)  # noqa: S102 - the user's own source
+    exec(compile(request.helper, "adopted.py", "exec", dont_inherit=True), space)  # noqa: S102
+    for name in wanted - set(space) - set(dir(builtins)):
+        space[name] = _stand_in(stand_in)
+    exec(compile(request.steps, "adopted.py", "exec", dont_inherit=True), space)  # noqa: S102
+    return space["steps"], space[request.name]
+
+
+def _stand_in(number: float) -> Any:
+    """A number whose every attribute is one too: `self.size` of a function that nobody calls here."""
+
+    def attribute(self: object, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _stand_in(number)
+
+    return type("StandIn", (type(number),), {"__getattr__": attribute})(number)
+
+
+def _free(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def _needed(module: ast.Module, wanted: set[str]) -> list[ast.stmt]:
+    """The module's own statements that give the wanted names, with what these need themselves, in their order."""
+    chosen: set[int] = set()
+    names = set(wanted)
+    while True:
+        new = {at for at, each in enumerate(module.body) if _gives(each) & names} - chosen
+        if not new:
+            return [module.body[at] for at in sorted(chosen)]
+        chosen |= new
+        names |= {name for at in new for name in _free(module.body[at])}
+
+
+def _gives(statement: ast.stmt) -> set[str]:
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return {(each.asname or each.name).partition(".")[0] for each in statement.names}
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+        return {statement.name}
+    if isinstance(statement, ast.Assign | ast.AnnAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+    return set()
+
+
+def _owned(value: Any) -> Any:
+    """An array with the same layout that owns its memory: whose that is, a kept result need not repeat."""
+    import numpy as np
+
+    return np.array(value, order="K", copy=True) if type(value) is np.ndarray else value
+
+
+def _copied(value: Any) -> Any:
+    return value.copy() if hasattr(value, "copy") else value
+
+
+# -- inputs
+
+
+def _pictures(signature: str) -> Iterator[Any]:
+    import numpy as np
+
+    shape = _shape(signature)[1] or (5, 7, 3)
+    rng = np.random.default_rng(1)
+    smaller = tuple(min(n, 9) for n in shape[:2]) + shape[2:]
+    for size in (shape, smaller, shape):
+        yield rng.integers(0, 256, size, dtype=np.uint8)
+
+
+def _arrays(signature: str) -> Iterator[Any]:
+    import numpy as np
+
+    name, shape = _shape(signature)
+    rng = np.random.default_rng(2)
+    kind = np.dtype(name or "float64")
+    for _ in range(3):
+        if kind.kind in "iub":
+            info = np.iinfo(kind) if kind.kind != "b" else None
+            yield rng.integers(0, 2 if info is None else min(info.max, 255), shape or (4, 4)).astype(kind)
+        else:
+            yield rng.random(shape or (4, 4)).astype(kind)
+
+
+def _shape(signature: str) -> tuple[str, tuple[int, ...]]:
+    found = re.match(r"([a-z]+\d*)\[([\d,]*)\]", signature)
+    return (found[1], tuple(int(n) for n in found[2].split(",") if n)) if found else ("", ())
+
+
+def _files(signature: str) -> Iterator[Any]:
+    """Files below the working directory of the kinds that programs read, then one that is made for this."""
+    found = 0
+    for number, path in enumerate(Path().rglob("*")):
+        if number > FILES_LOOKED_AT or found > 60:
+            break
+        if path.suffix.lower() in SUFFIXES and path.is_file():
+            found += 1
+            yield str(path)
+    yield from _made_files()
+
+
+def _made_files() -> Iterator[str]:
+    import numpy as np
+
+    folder = Path(tempfile.mkdtemp(prefix="codedag-"))
+    array = np.random.default_rng(3).integers(0, 256, (64, 80, 3), dtype=np.uint8)
+    np.save(folder / "array.npy", array)
+    yield str(folder / "array.npy")
+    try:
+        from PIL import Image
+    except ImportError:
+        return
+    Image.fromarray(array).save(folder / "picture.jpg")
+    yield str(folder / "picture.jpg")
+
+
+if __name__ == "__main__":
+    _main()
