@@ -47,6 +47,27 @@ FUNCTIONS = {
     "einsum dots": (lambda a, b: np.einsum("nk,nk->n", a, b), "f4[53,67],f4[53,67]"),
     "pixels": (lambda a, b: a @ b, "f4[331,3],f4[3,3]"),
     "image by a matrix": (lambda a, b: a @ b, "f4[17,19,3],f4[3,3]"),
+    "mean of all": (lambda x: x.mean(), "f4[37,61]"),
+    "share of truth": (lambda x: (x > 0).mean(), "f4[37,61]"),
+    "sum of bytes": (lambda x: x.sum(), "u1[37,61]"),
+    "means of bytes between axes": (lambda x: x.mean((0, 2)), "u1[5,37,61]"),
+    "planes with gaps": (lambda x: x.std((0, 2, 4), keepdims=True), "f4[4,3,2,5,6]"),
+    "mean pool": (lambda x: (x * 2).reshape(4, 18, 2, 30, 2).mean((2, 4)), "f4[4,36,60]"),
+    "max pool": (lambda x: x.reshape(18, 2, 30, 2).max((1, 3)), "f8[36,60]"),
+    "joined axes": (lambda x: (x * 2 + 1).reshape(6, -1).mean(1), "f4[6,5,4]"),
+    "cut anew": (lambda x: (x + 1).reshape(12, 4) * 2, "f4[6,8]"),
+    "sum of negative zeros": (lambda x: (x * -0.0).sum(1), "f4[37,61]"),
+    "whole numbers that overflow": (lambda x: (x + 1) > x, "i4[37,61]"),
+    "long numbers that overflow": (lambda x: (abs(x) < 0) | (-x == x), "i8[37,61]"),
+    "scalars that overflow": (lambda x: x + (x.max() - x.min()), "i1[1,2]"),
+    "scalars of bytes": (lambda x: (x - x.min()) / (x.max() - x.min()), "u1[37,61]"),
+    "a branch that is not taken": (lambda x, y: np.where(y != 0, x / y, 0), "f4[37,61],f4[37,61]"),
+    "branches in branches": (lambda x: np.where(x > 0, 1 / (1 / x), np.sqrt(x)), "f8[1,2]"),
+    "bounds beyond bytes": (lambda x: np.clip(x, -500, 500) + np.clip(x, 3, None), "u1[37,61]"),
+    "one matrix for a stack": (lambda a, b: a @ b, "f4[1,5,4],f4[8,4,3]"),
+    "outer product": (lambda a, b: np.einsum("i,j->ij", a, b), "f8[9],f8[13]"),
+    "einsum dot": (lambda a, b: np.einsum("i,i->", a, b), "f8[131],f8[131]"),
+    "logarithms": (lambda x: np.log(x).sum(1), "f4[1,2]"),
     "stacks of two axes": (lambda a, b: np.einsum("mnik,mnkj->mnij", a, b), "f4[3,5,6,6],f4[3,5,6,6]"),
 }
 
@@ -88,9 +109,19 @@ def _same_call(task, kernel, function, draw, what, wild):
     before = [array.tobytes() for array in arrays]
     expected, told = _called(function, arrays)
     found, also = _called(kernel, arrays)
+    assert type(found) is type(expected), what
     assert found.tobytes() == expected.tobytes(), what
     assert (found.dtype, found.shape, found.strides) == (expected.dtype, expected.shape, expected.strides), what
     assert (also, [array.tobytes() for array in arrays]) == (told, before), what
+
+
+def test_candidates_are_checked_on_numbers_that_the_function_is_made_for(codedag_home):
+    if isinstance(find_compiler(), No):
+        pytest.skip("no C compiler")
+    for function in (lambda x: np.log(x).sum(1), lambda x: np.sqrt(1 - x) * 2, lambda x: np.sqrt(x - 1).mean()):
+        with Task.of(function, like="f4[36,60]") as task:
+            (record_,) = task.measure(task.space.sample(1, seed=0))
+            assert record_.seconds, record_.why
 
 
 @pytest.mark.parametrize("shape", [(0, 53), (1, 53), (29, 53), (31, 1)])

@@ -256,9 +256,7 @@ class Region:
         if isinstance(kernel, No):
             return kernel
         result = kernel.on_checked(arrays)
-        if isinstance(result, No):
-            return Unsure(result.reason)
-        return result if result.ndim else result[()]
+        return Unsure(result.reason) if isinstance(result, No) else result
 
     def _asked(self, key: tuple[Any, ...], nodes: list[Node], arrays: list[Any]) -> Any:
         if len(self._kernels) >= KERNELS_MAX:

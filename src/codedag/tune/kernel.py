@@ -55,7 +55,8 @@ class Kernel:
         """The same for arrays whose types and order in memory are known to be the kernel's."""
         if self.exactness == EXACT and np.geterr()["under"] != "ignore":
             return No("numpy is asked to tell of numbers that become too small")
-        return self._runner.run(arrays)
+        found = self._runner.run(arrays)
+        return found[()] if type(found) is np.ndarray and not found.ndim else found
 
     def _in_order(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
         """The same arrays in the order that the kernel reads; types are not changed, since the result's would be."""

@@ -17,9 +17,9 @@ from codedag.tune.addresses import address_of
 from codedag.tune.emit import contraction_c
 from codedag.tune.emit.head import SYMBOL
 from codedag.tune.program.evaluate import OPERATIONS
-from codedag.tune.program.program import Buffer, Program
+from codedag.tune.program.program import Buffer, Program, loads_of
 from codedag.tune.schedule.byte_map import ByteMap
-from codedag.tune.schedule.contraction import CONSTANT_MAX, Contraction
+from codedag.tune.schedule.contraction import CONSTANT_MAX, Contraction, axis_names
 from codedag.tune.schedule.family import EXACT, ContractionFamily, Family, RowsFamily
 from codedag.tune.schedule.space import Point
 
@@ -198,8 +198,7 @@ class ContractionRunner:
         self.scratch, self.address = Scratch(), address_of()
         self.prepared: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], Array, int] | No] = {}
         statement = self.program.statements[0]
-        loads = [one.index for one in statement.expr.args]  # type: ignore[union-attr]
-        self.names = [[index.terms[0][0] for index in load] for load in loads]
+        self.names = [axis_names(load) for load in loads_of(statement.expr)]
         self.result = [name for name, _ in statement.axes if name.startswith("d")]
 
     def run(self, arrays: Sequence[Array]) -> Array | No:
@@ -242,7 +241,9 @@ class ContractionRunner:
             if array.ndim != len(names):
                 return No(f"an array with {array.ndim} axes; the kernel takes {len(names)}")
             for name, extent in zip(names, array.shape, strict=True):
-                if sizes.setdefault(name, extent) != extent:
+                if not name and extent != 1:
+                    return No(f"a stack of {extent}; the kernel is for one element for the whole stack")
+                if name and sizes.setdefault(name, extent) != extent:
                     return No(f"axis {name} has extents {sizes[name]} and {extent}")
         for name, extent in self.program.statements[0].axes if self.exact else ():
             if sizes[name] != extent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import operator
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -22,12 +23,13 @@ from codedag.tune.measure.clock import least_seconds
 from codedag.tune.measure.inputs import arrays_for
 from codedag.tune.measure.measurer import Measured, Measurer
 from codedag.tune.measure.probes import peak_gflops, product_order
+from codedag.tune.measure.recording_check import recorded
 from codedag.tune.model.network import Network
 from codedag.tune.model.shipped import refined_model, shipped_model
 from codedag.tune.program.einsum_text import program_of_text
 from codedag.tune.program.operators import OPERATORS, program_of_name
 from codedag.tune.program.program import Program
-from codedag.tune.program.record import NBYTES_MAX, record, type_of
+from codedag.tune.program.recorder import NBYTES_MAX, type_of
 from codedag.tune.schedule.family import EXACT, ContractionFamily, family_of
 from codedag.tune.schedule.features import Features, Smooth
 from codedag.tune.schedule.space import Point, Space, point_text
@@ -59,6 +61,8 @@ class Task:
         self.family = family_of(program, order)
         if not self.family.space.sketches:
             raise CannotTune(f"{what}: no sketch fits these axes")
+        for point in self.family.space.sample(1):
+            self.family.emitted(point)  # what has no C text is declined now
         self._measurer: Measurer | None = None
         self.notes: list[str] = []  # what could not be kept, and why
         self.measured: list[Measured] = []
@@ -69,10 +73,14 @@ class Task:
         dtype: str = "f4", allow: Sequence[str] = (), shape: Sequence[int] | None = None,
     ) -> Task:  # fmt: skip
         """The task of an operator's name, of an index text, or of a function of arrays like those that are named."""
+        is_ulp_allowed = _is_ulp_allowed(allow)
         if callable(what):
-            return cls._of_function(what, like, allow)
+            return cls._of_function(what, like, is_ulp_allowed)
+        if not isinstance(what, str):
+            raise CannotTune(f"a task is a name, an index text or a function, not {what!r}")
         if "->" in what:
-            program = program_of_text(what, sizes or {}, _checked_type(dtype, ("f4", "f8")))
+            whole = {name: _whole(f"axis {name}", size) for name, size in (sizes or {}).items()}
+            program = program_of_text(what, whole, _checked_type(dtype, ("f4", "f8")))
             _bounded(program)
             text = program.statements[0].how.split()[1]
             return cls(program, lambda a, b: np.einsum(text, a, b), _if_fused(program), what)
@@ -82,25 +90,22 @@ class Task:
             raise CannotTune(f"there is no operator {what!r}", hint=f"Names are {', '.join(OPERATORS)}.")
         if shape is None:
             raise CannotTune(f"{what} needs a shape", hint=f"--shape {','.join(OPERATORS[what].shape).upper()}")
-        kinds = OPERATORS[what].dtypes
-        _bounded_shape(what, tuple(shape), dtype)
-        program = program_of_name(what, tuple(shape), kinds[0] if len(kinds) == 1 else dtype)
+        kinds, own = OPERATORS[what].dtypes, tuple(_whole(f"{what}: a size", size) for size in shape)
+        _bounded_shape(what, own)
+        program = program_of_name(what, own, kinds[0] if len(kinds) == 1 else dtype)
         return cls(program, OPERATORS[what].function, _if_fused(program), what)
 
     @classmethod
-    def _of_function(cls, function: Callable[..., Any], like: str | None, allow: Sequence[str]) -> Task:
-        if like is None:
+    def _of_function(cls, function: Callable[..., Any], like: str | None, is_ulp_allowed: bool) -> Task:
+        if not isinstance(like, str):
             raise CannotTune("a function needs arrays like its own", hint='Say like="f4[300,1000],f4[1000]".')
         name = getattr(function, "__name__", "function")
-        program = record(function, arrays_like(like), name)
-        allowed = "ulp" in [one.lower() for one in allow]
+        program = recorded(function, arrays_like(like), name)
         order = product_order(program)
-        made = cls(program, function, order if not allowed or order == "fused" else "", name)
-        if made.exactness != EXACT and not allowed:
-            raise CannotTune(
-                f"{name}: numpy adds up in an order that kernels do not repeat, so results would differ by rounding",
-                hint="Allow it: --allow ulp (or allow=('ulp',)).",
-            )
+        made = cls(program, function, order if not is_ulp_allowed or order == "fused" else "", name)
+        if made.exactness != EXACT and not is_ulp_allowed:
+            why = f"{name}: {made.family.why_not_exact}, so results would differ by rounding"
+            raise CannotTune(why, hint="Allow it: --allow ulp (or allow=('ulp',)).")
         return made
 
     # what a stranger's search needs
@@ -121,11 +126,18 @@ class Task:
 
     def features(self, points: Sequence[Point]) -> Array:
         """A row of exact features for each point."""
-        return self._features.rows(points)
+        return self._features.rows(self._checked(points))
 
     def smooth(self, points: Sequence[Point]) -> Array:
         """A row of smooth features for each point."""
-        return self._features.rows(points, Smooth)
+        return self._features.rows(self._checked(points), Smooth)
+
+    def _checked(self, points: Sequence[Point]) -> Sequence[Point]:
+        """The same points; CannotTune if one is none of the space."""
+        for point in points:
+            if not self.space.valid(point):
+                raise CannotTune(f"{_shown(point)} is no point of this space")
+        return points
 
     @cached_property
     def model(self) -> Network | None:
@@ -134,7 +146,8 @@ class Task:
 
     def score(self, points: Sequence[Point]) -> Array:
         """A number for each point that rises with its predicted speed."""
-        return np.zeros(len(points)) if self.model is None else self.model.score(self.features(points))
+        rows = self.features(points)
+        return np.zeros(len(points)) if self.model is None else self.model.score(rows)
 
     def speed(self, seconds: float) -> float:
         """The logarithm of work a second: operations of products, bytes of everything else."""
@@ -162,29 +175,26 @@ class Task:
 
     def measure(self, points: Sequence[Point]) -> list[Measured]:
         """A record for each point: its seconds, or None and why; they are kept for later searches."""
-        wrong = [point for point in points if not self.space.valid(point)]
-        if wrong:
-            raise CannotTune(f"{point_text(wrong[0])} is no point of this space")
-        made = self.measurer.measure(points)
-        self.measured += made
-        self._keep(made)
-        return made
+        self._checked(points)
+        return self.measurer.measure(points, kept=self._keep)
 
-    def _keep(self, measured: Sequence[Measured]) -> None:
-        rows = self.features([one.point for one in measured])
-        key = hashlib.sha256(self.program.encoded().encode()).hexdigest()[:16]
-        lines = [
-            {
-                "task": self.name, "program": key, "kind": self.family.name, "point": point_text(one.point),
-                "seconds": one.seconds, "why": one.why,
-                "speed": None if one.seconds is None else self.speed(one.seconds),
-                "row": [round(float(value), 4) for value in row], "at": int(time.time()),
-            }
-            for one, row in zip(measured, rows, strict=True)
-        ]  # fmt: skip
-        note = records.append(lines)
+    def _keep(self, measured: Measured) -> None:
+        """Writes one measurement down as soon as it is there: a search may be ended at any time."""
+        self.measured.append(measured)
+        (row,) = self.features([measured.point])
+        line = {
+            "task": self.name, "program": self._digest, "kind": self.family.name, "point": point_text(measured.point),
+            "seconds": measured.seconds, "why": measured.why,
+            "speed": None if measured.seconds is None else self.speed(measured.seconds),
+            "row": [round(float(value), 4) for value in row], "at": int(time.time()),
+        }  # fmt: skip
+        note = records.append([line])
         if note and note not in self.notes:
             self.notes.append(note)
+
+    @cached_property
+    def _digest(self) -> str:
+        return hashlib.sha256(self.program.encoded().encode()).hexdigest()[:16]
 
     def search(
         self, search: str = "gradient", seed: int = 0, measurements: int = 64, measure: Replay | None = None,
@@ -193,22 +203,32 @@ class Task:
         """The best point that a search finds; with `measure`, nothing else is asked and nothing is stored."""
         if search not in STRATEGIES:
             raise CannotTune(f"there is no search {search!r}", hint=f"Searches are {', '.join(STRATEGIES)}.")
+        if seed < 0:
+            raise CannotTune(f"the seed of a search is 0 or more, not {seed}")
         model = self.model if measure is None else shipped_model(self.family.name)
+        if measurements <= 0 or (seconds is not None and seconds <= 0):
+            return Result(self.first_pick(model), None, [])
         model = None if search == "random" else model
-        if measurements <= 0:
-            first = self.first_pick(model)
-            return Result(first, None, [])
         ask = measure or (lambda points: [one.seconds for one in self.measure(points)])
         until = None if seconds is None else time.monotonic() + seconds
-        found = run_search(
-            STRATEGIES[search], self.space, self._features, model, ask, measurements, seed, self.speed, until
-        )
-        if measure is not None:
-            return Result(found.best, found.seconds, found.history)
-        settled = self._settled(found)
-        if self.exactness == EXACT and settled.best is not None:
-            remember_choice(self.program, settled.best, self.order)
+        try:
+            found = run_search(
+                STRATEGIES[search], self.space, self._features, model, ask, measurements, seed, self.speed, until
+            )
+            settled = Result(found.best, found.seconds, found.history) if measure else self._settled(found)
+        except KeyboardInterrupt:
+            ran = [(one.seconds, point_text(one.point), one.point) for one in self.measured if one.seconds is not None]
+            if ran and measure is None:
+                self._choose(min(ran)[2])
+            raise
+        if measure is None and settled.best is not None:
+            self._choose(settled.best)
         return settled
+
+    def _choose(self, point: Point) -> None:
+        """Makes a point what programs that run begin with, if its kernels are EXACT."""
+        if self.exactness == EXACT:
+            remember_choice(self.program, point, self.order)
 
     def first_pick(self, model: Network | None = None) -> Point | None:
         """The point that the model likes best before anything is measured."""
@@ -236,8 +256,7 @@ class Task:
 
     def kernel(self, point: Point) -> Kernel:
         """The kernel of a point as a function of arrays, proven on this machine."""
-        if not self.space.valid(point):
-            raise CannotTune(f"{point_text(point)} is no point of this space")
+        self._checked([point])
         return build_kernel(self.family, point, self.order, self.reference)
 
     def baselines(self) -> dict[str, float]:
@@ -277,6 +296,25 @@ def _if_fused(program: Program) -> str:
     return "fused" if product_order(program) == "fused" else ""
 
 
+def _shown(point: Any) -> str:
+    return point_text(point) if isinstance(point, dict) and "sketch" in point else repr(point)
+
+
+def _is_ulp_allowed(allow: Sequence[str]) -> bool:
+    words = [allow] if isinstance(allow, str) else list(allow)
+    unknown = [word for word in words if word != "ulp"]
+    if unknown:
+        raise CannotTune(f"there is no class {unknown[0]!r} to be allowed", hint="Only 'ulp' can be allowed.")
+    return bool(words)
+
+
+def _whole(what: str, size: Any) -> int:
+    try:
+        return operator.index(size)
+    except TypeError:
+        raise CannotTune(f"{what} is {size!r}, which is no whole number") from None
+
+
 def _checked_type(dtype: str, kinds: Sequence[str]) -> str:
     if dtype not in kinds:
         raise CannotTune(f"products are not made for type {dtype!r}", hint=f"--dtype {' or '.join(kinds)}")
@@ -289,7 +327,7 @@ def _bounded(program: Program) -> None:
             raise CannotTune(f"{program.name}: an array of {buffer.size:,} elements is too large to be tuned")
 
 
-def _bounded_shape(what: str, shape: tuple[int, ...], dtype: str) -> None:
+def _bounded_shape(what: str, shape: tuple[int, ...]) -> None:
     if len(shape) > 1 and any(a * b * 8 > NBYTES_MAX for a, b in itertools.pairwise(shape)):
         raise CannotTune(f"{what}: an array of {shape} elements is too large to be tuned")
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
+import sys
+
 import numpy as np
 import pytest
 
 from codedag.tune.declined import CannotTune
+from codedag.tune.measure.recording_check import recorded
 from codedag.tune.program.einsum_text import parts_of, program_of_text
 from codedag.tune.program.evaluate import evaluate
 from codedag.tune.program.operators import OPERATORS, program_of_name
@@ -74,11 +78,32 @@ def test_the_text_of_a_program_has_a_line_for_every_statement():
         (lambda x: np.sin(x), "sin is not written down"),
         (lambda x: 3, "not an array"),
         (lambda x: x, "does nothing"),
+        (lambda x: x[::-1], "a view of an argument"),
+        (lambda x: np.clip(x, np.nan, 1.0), "a bound that is NaN"),
+        (lambda x: x.astype(np.int8) < 1000, "1000 is out of the range of type int8"),
+        (lambda x: np.einsum("i,j->k", x, x), r"line \d+ .*axis k of the result"),
+        (lambda x: np.sum(x, where=x > 0), "with these arguments"),
+        (lambda x: x.mean(dtype=np.int32), "a mean in type int32"),
+        (lambda x: sys.exit(3), "ends the program on arrays like these"),
     ],
 )
 def test_what_does_not_fit_is_declined_with_its_reason(function, words):
     with pytest.raises(CannotTune, match=words):
         record(function, [np.ones(3)])
+
+
+def test_a_function_that_does_something_else_each_time_is_declined():
+    draw = random.Random(0)
+    with pytest.raises(CannotTune, match="something else when it runs again"):
+        recorded(lambda x: x * draw.random(), [np.ones(3)], "drawn")
+
+
+def test_a_mean_of_more_elements_than_float32_can_count_is_numpys(monkeypatch):
+    """numpy divides by the count in float64; float32 has no number 16,777,219."""
+    count = (1 << 24) + 3
+    x = np.full(count, 1.1, np.float32)
+    program = record(lambda x: x.mean(), [x])
+    assert evaluate(program, [x]).tobytes() == x.mean().tobytes()
 
 
 def _assigned(x):

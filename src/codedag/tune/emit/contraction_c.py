@@ -20,7 +20,7 @@ def contraction_source(contraction: Contraction, point: Point, exact: bool) -> s
     body = {"block": _block, "small": _small, "plain": _plain, "dot": _dot}[str(point["sketch"])](contraction, point)
     kind = TYPES[contraction.dtype]
     head = f"{HEAD}typedef {kind} T;\n{_vectors(contraction, point)}{body[0]}"
-    said = _nan_check(contraction) if exact else "    return 0;\n"
+    said = _odd_check(contraction, bool(point["fused"])) if exact else "    return 0;\n"
     return (
         f"{head}\nint {SYMBOL}(const T *restrict a, const T *restrict b, T *restrict c, const long *n, T *scratch)\n"
         f"{{\n    (void)n; (void)scratch;\n{'    clear();' if exact else ''}\n{body[1]}{said}}}\n"
@@ -78,11 +78,14 @@ def _vectors(contraction: Contraction, point: Point) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _nan_check(contraction: Contraction) -> str:
+def _odd_check(contraction: Contraction, is_fused: bool) -> str:
+    """Whether a result is infinite or NaN; or a negative zero, which libraries may add to a zero once more."""
     total = "*".join(contraction.axis(name).text for name in contraction.c) or "1"
+    bits = SIZES[contraction.dtype] * 8
+    zero = f"uint{bits}_t u; memcpy(&u, c + i, sizeof u); odd |= u == 1ull << {bits - 1};" if is_fused else ""
     return (
         f"    int odd = 0;\n    const long total = {total};\n"
-        "    for (long i = 0; i < total; i++) odd |= c[i] - c[i] != 0;\n    return odd | raised() << 1;\n"
+        f"    for (long i = 0; i < total; i++) {{ odd |= c[i] - c[i] != 0; {zero} }}\n    return odd | raised() << 1;\n"
     )
 
 

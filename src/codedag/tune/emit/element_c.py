@@ -15,15 +15,17 @@ from codedag.tune.program.program import Const, Expr, Load, Op
 
 TYPES = {
     "f4": "float", "f8": "double", "u1": "uint8_t", "i1": "int8_t", "u2": "uint16_t", "i2": "int16_t",
-    "i4": "int32_t", "u4": "uint32_t", "i8": "int64_t", "b1": "uint8_t",
+    "i4": "int32_t", "u4": "uint32_t", "i8": "int64_t", "u8": "uint64_t", "b1": "uint8_t",
 }  # fmt: skip
 SIZES = {name: np.dtype(name).itemsize for name in TYPES}
 RANGES = {
     "u1": ("-1", "256"), "i1": ("-129", "128"), "u2": ("-1", "65536"), "i2": ("-32769", "32768"),
     "i4": ("-2147483648.0", "2147483648.0"), "u4": ("-1", "4294967296.0"),
-    "i8": ("-9223372036854775808.0", "9223372036854775808.0"),
+    "i8": ("-9223372036854775808.0", "9223372036854775808.0"), "u8": ("-1", "18446744073709551616.0"),
 }  # fmt: skip
 BINARY = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+CHECKED = {"checked_add": "add", "checked_sub": "sub", "checked_mul": "mul", "checked_square": "mul",
+           "checked_neg": "sub", "checked_abs": "sub"}  # fmt: skip
 COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&", "or": "|"}
 
 
@@ -35,7 +37,7 @@ def is_float(dtype: str) -> bool:
 def constant(value: float, dtype: str) -> str:
     """A number as C, to the last bit."""
     if not is_float(dtype):
-        return f"(({TYPES[dtype]}){int(value)}{'LL' if dtype == 'i8' else ''})"
+        return f"(({TYPES[dtype]}){int(value)}{'LL' if dtype == 'i8' else 'ULL' if dtype == 'u8' else ''})"
     if value != value or value in (float("inf"), float("-inf")):
         text = '__builtin_nan("")' if value != value else f"{'-' if value < 0 else ''}__builtin_inf()"
         return f"(({TYPES[dtype]}){text})"
@@ -77,9 +79,32 @@ class Body:
             return f"({kinds})({first} {BINARY[op.name]} {names[1]})", op.dtype
         if op.name in ("min", "max", "clip"):
             return self._bounded(op, names), op.dtype
+        if op.name in CHECKED:
+            return self._checked(op, names), op.dtype
         if op.name == "where":
+            self._tell_flags(op.args[1:])
             return f"{first} ? {names[1]} : {names[2]}", op.dtype
         return self._unary(op, first), op.dtype
+
+    def _checked(self, op: Op, names: list[str]) -> str:
+        """An operation on whole numbers that are scalars: numpy warns if they overflow."""
+        name, kind = f"w{len(self.lines)}", TYPES[op.dtype]
+        zero = constant(0, op.dtype)
+        left, right = {"checked_square": (names[0], names[0]), "checked_neg": (zero, names[0]),
+                       "checked_abs": (zero, names[0])}.get(op.name, (names[0], names[-1]))  # fmt: skip
+        overflow = f"__builtin_{CHECKED[op.name]}_overflow({left}, {right}, &{name})"
+        if op.name == "checked_abs":
+            self.lines.append(f"{kind} {name} = {names[0]}; if ({names[0]} < 0) odd |= {overflow};")
+        else:
+            self.lines.append(f"{kind} {name}; odd |= {overflow};")
+        return name
+
+    def _tell_flags(self, branches: tuple[Expr, ...]) -> None:
+        """The compiler may compute a branch only where it is chosen; numpy computes all of it, and warns of all."""
+        for op in dict.fromkeys(one for branch in branches for one in _operations(branch)):
+            name, dtype = self.known[op]
+            if is_float(dtype):
+                self.lines.append(f"odd |= {name} - {name} != 0;")
 
     def _unary(self, op: Op, value: str) -> str:
         kind, suffix = TYPES[op.dtype], "f" if op.dtype == "f4" else ""
@@ -118,6 +143,11 @@ class Body:
             self.lines.append(f"const {kind} {name} = {here} {sign} {bound} ? {here} : {bound};")
             here = name
         return here
+
+
+def _operations(expr: Expr) -> list[Op]:
+    """Every operation of an expression."""
+    return [expr, *(one for arg in expr.args for one in _operations(arg))] if isinstance(expr, Op) else []
 
 
 BITS = """static inline uint32_t bits32(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }

@@ -228,4 +228,4 @@ def rows_text(staged: Staged, point: Point) -> Text:
 
 def flags_of(point: Point) -> tuple[str, ...]:
     """Flags of the compiler that belong to a point."""
-    return ("-fno-math-errno", f"-mprefer-vector-width={8 * int(point['vb'])}")
+    return ("-fno-math-errno", "-fwrapv", f"-mprefer-vector-width={8 * int(point['vb'])}")

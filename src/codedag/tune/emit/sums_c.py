@@ -7,7 +7,7 @@ import numpy as np
 
 from codedag.tune.declined import CannotTune
 from codedag.tune.emit.element_c import TYPES, Body, is_float
-from codedag.tune.program.orders import ACROSS, PIECES, PLANES
+from codedag.tune.program.orders import ACROSS, PIECES, start_of_sums
 from codedag.tune.program.program import Load
 from codedag.tune.schedule.loop_axes import Loop, Place, merged
 from codedag.tune.schedule.stages import Stage
@@ -41,7 +41,8 @@ def reduction_text(
     reduced = [Loop(name, extent) for name, extent in stage.reduced if extent != 1]
     if stage.reduction.op == "sum" and is_float(stage.target.dtype) and order != ACROSS:
         return _pairwise(number, stage, loops, reduced, target, places)
-    if order == ACROSS or (loops and any(loop.name != "row" for loop in loops) and not _trailing(reduced, places)):
+    lies_apart = loops and any(loop.name != "row" for loop in loops) and not _trailing(reduced, places)
+    if order == ACROSS or lies_apart or len(merged(reduced, list(places.values()))[0]) > 1:
         return "", _across(stage, loops, reduced, target, places)
     return _chosen(number, stage, loops, reduced, target, places)
 
@@ -78,10 +79,9 @@ def _pairwise(
 ) -> tuple[str, str]:
     """Halves down to blocks of 128, each computed into a small buffer and added up by eight sums side by side."""
     assert stage.reduction is not None
-    planes = stage.reduction.order == PLANES
-    kept_steps = [abs(places[next(iter(places))].factors.get(loop.name, 0)) for loop in loops if loop.name != "row"]
-    first = next(iter(places.values()))
-    leading = [r for r in reduced if planes and kept_steps and abs(first.factors.get(r.name, 0)) > max(kept_steps)]
+    first, start = next(iter(places.values())), start_of_sums()
+    outside = {name for name, _ in stage.reduced[: stage.leading]}
+    leading = [r for r in reduced if r.name in outside]
     line, places = _line(stage, [r for r in reduced if r not in leading], places)
     declared, moved, fill = _function(number, stage, line, places)
     kind, name = TYPES[stage.target.dtype], stage.target.dtype
@@ -97,16 +97,18 @@ def _pairwise(
     if stage.reduction.order == PIECES:
         size = np.getbufsize()
         function += (
-            f"static {kind} pieces{number}({declared}, long n, int *odd)\n{{\n    {kind} s = -0.0;\n"
+            f"static {kind} pieces{number}({declared}, long n, int *odd)\n{{\n    {kind} s = {start};\n"
             f"    for (long at = 0; at < n; at += {size}) s += pair{number}({moved}, n - at < {size} ? n - at : {size}, odd);\n"
             "    return s;\n}\n"
         )
         total = f"pieces{number}({arguments}, {line.extent}, &odd)"
+    elif not leading:
+        total = f"({kind}){start} + {total}"
     pointer = f"{kind} *o = {target.at(loops)};"
     if leading:
-        start = f"{_head(loops)}    {{ {pointer} *o = -0.0; }}\n"
+        begin = f"{_head(loops)}    {{ {pointer} *o = {start}; }}\n"
         end = f"{_head(loops)}    {{ {pointer} odd |= *o != *o; }}\n"
-        return function, f"{start}{_head([*leading, *loops])}    {{ {pointer} *o += {total}; }}\n{end}"
+        return function, f"{begin}{_head([*leading, *loops])}    {{ {pointer} *o += {total}; }}\n{end}"
     return function, f"{_head(loops)}    {{ {pointer} *o = {total}; odd |= *o != *o; }}\n"
 
 
@@ -138,6 +140,7 @@ def _across(stage: Stage, loops: list[Loop], reduced: list[Loop], target: Place,
     value, dtype = body.value(stage.expr)
     kind, op = TYPES[stage.target.dtype], stage.reduction.op
     first = " && ".join(f"{r.name} == 0" for r in reduced) or "1"
+    begin = f"({kind}){start_of_sums()} + " if op == "sum" and is_float(stage.target.dtype) else ""
     step = target.factors.get(inner.name, 0)
     if is_float(dtype):
         body.lines.append(f"odd |= {value} != {value};")
@@ -147,7 +150,7 @@ def _across(stage: Stage, loops: list[Loop], reduced: list[Loop], target: Place,
     return (
         f"{_head(outer)}    {{\n        {kind} *restrict o = {target.at([*rows, *kept[:-1]])};\n        {pointers}"
         f"const int first = {first};\n        if (first) for (long i = 0; i < {inner.text}; i++) {{\n            {lines}\n"
-        f"            o[i*{step}L] = {value};\n        }}\n        else for (long i = 0; i < {inner.text}; i++) {{\n"
+        f"            o[i*{step}L] = {begin}{value};\n        }}\n        else for (long i = 0; i < {inner.text}; i++) {{\n"
         f"            {lines}\n            o[i*{step}L] = {_combined(op, f'o[i*{step}L]', value)};\n        }}\n    }}\n"
     )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from codedag.tune.program.evaluate import evaluate
 from codedag.tune.program.program import Buffer, Program
 
 Array = Any
@@ -19,10 +21,16 @@ def values(buffer: Buffer, draw: Any, wild: bool = False, shape: tuple[int, ...]
         return draw.random(shape) < 0.5
     if dtype.kind != "f":
         info = np.iinfo(dtype)
-        return draw.integers(max(info.min, -(2**40)), min(info.max, 2**40), shape, dtype, endpoint=True)
+        made = draw.integers(max(info.min, -(2**40)), min(info.max, 2**40), shape, dtype, endpoint=True)
+        if wild:
+            ends = np.array([info.min, info.max, 0, 1], dtype)
+            made = np.where(draw.random(shape) < 0.1, draw.choice(ends, shape), made)
+        return np.asarray(made, dtype)
     made = (draw.standard_normal(shape) * 10.0 ** draw.uniform(-1.5, 1.5, shape)).astype(dtype)
     if len(shape) == 1:
         made = np.abs(made) + dtype.type(0.1)  # parameters are divided by
+    if wild and draw.random() < 0.1:
+        made = made * dtype.type(draw.choice((-0.0, 1e-38)))  # zeros of both signs; products that become too small
     if wild and made.size:
         some = draw.random(shape) < min(0.02, 2.0 / made.size)
         with np.errstate(all="ignore"):
@@ -31,9 +39,43 @@ def values(buffer: Buffer, draw: Any, wild: bool = False, shape: tuple[int, ...]
 
 
 def arrays_for(program: Program, seed: int, wild: bool = False) -> list[Array]:
-    """Arrays that lie in order, for a program."""
+    """Arrays that lie in order, for a program; if they are not wild, from a range of which numpy does not warn."""
     draw = np.random.default_rng(seed)
-    return [values(program.buffers[name], draw, wild) for name in program.inputs]
+    drawn = [values(program.buffers[name], draw, wild) for name in program.inputs]
+    for narrowed in () if wild else RANGES:
+        arrays = [narrowed(array) for array in drawn]
+        if _is_usual(program, arrays):
+            return arrays
+    return drawn
+
+
+def _is_usual(program: Program, arrays: list[Array]) -> bool:
+    try:
+        with np.errstate(all="raise", under="ignore"):
+            result = evaluate(program, arrays)
+    except FloatingPointError:
+        return False
+    return result.dtype.kind != "f" or bool(np.isfinite(result).all())
+
+
+def _small(array: Array) -> Array:
+    """Whole numbers of at most two digits."""
+    return (array % 100).astype(array.dtype) if array.dtype.kind in "iu" else array
+
+
+def _positive(array: Array) -> Array:
+    return np.abs(array) + array.dtype.type(0.1) if array.dtype.kind == "f" else _small(array)
+
+
+def _below_one(array: Array) -> Array:
+    return np.minimum(_positive(array), array.dtype.type(0.9)) if array.dtype.kind == "f" else _small(array)
+
+
+def _above_one(array: Array) -> Array:
+    return np.maximum(_positive(array), array.dtype.type(1.1)) if array.dtype.kind == "f" else _small(array)
+
+
+RANGES: tuple[Callable[[Array], Array], ...] = (_small, _positive, _below_one, _above_one)
 
 
 def laid_out(array: Array, draw: Any) -> Array:

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 
 from codedag.ir.verdict import No
-from codedag.tune.compiler import Compiler, find_compiler, run_compiler
+from codedag.tune.compiler import Compiler, TooSlow, find_compiler, run_compiler
 from codedag.tune.declined import CannotTune
 from codedag.tune.measure.process import MeasuringProcess
 from codedag.tune.schedule.family import Emitted, Family
 from codedag.tune.schedule.space import Point, point_text
 
 CANDIDATE_SECONDS = 20.0
+COMPILE_SECONDS = 30.0  # the largest candidates took 2 s on a busy machine
 COMPILERS = 2  # at a time
 PAIR_ROUNDS = 15
 
@@ -64,6 +65,8 @@ class Measurer:
     best_seconds: float | None = None  # of all points so far
     libraries: dict[str, Future[Path | No]] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)
+    compiled: bool = False  # whether the compiler has made a library of a candidate
+    hung: No | None = None  # its failure to do so in time, if it never did
 
     def __post_init__(self) -> None:
         found = find_compiler() if self.compiler is None else self.compiler
@@ -88,8 +91,13 @@ class Measurer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def measure(self, points: Sequence[Point], seconds: float = 0.02) -> list[Measured]:
-        """A record for each point, in their order; they are timed in another one, while the next ones compile."""
+    def measure(
+        self, points: Sequence[Point], seconds: float = 0.02, kept: Callable[[Measured], None] | None = None
+    ) -> list[Measured]:
+        """A record for each point, in their order; they are timed in another one, while the next ones compile.
+
+        `kept` gets each record as soon as it is there.
+        """
         start, waited = time.monotonic(), 0.0
         made: list[Measured | None] = [None] * len(points)
         with ThreadPoolExecutor(COMPILERS) as pool:
@@ -99,7 +107,9 @@ class Measurer:
                 before = time.monotonic()
                 library = libraries[k].result()
                 waited += time.monotonic() - before
-                made[k] = self._measured(points[k], library, seconds)
+                made[k] = one = self._measured(points[k], library, seconds)
+                if kept is not None:
+                    kept(one)
         self.compile_seconds += waited
         self.measure_seconds += time.monotonic() - start - waited
         return [one for one in made if one is not None]
@@ -142,7 +152,12 @@ class Measurer:
             stem.with_suffix(".c").write_text(emitted.source)
         except OSError as error:
             return No(f"no place for a candidate: {error}")
-        failed = run_compiler(compiler, stem.with_suffix(".c"), stem.with_suffix(".so"))
+        if self.hung is not None:
+            return self.hung
+        failed = run_compiler(compiler, stem.with_suffix(".c"), stem.with_suffix(".so"), COMPILE_SECONDS)
+        if isinstance(failed, TooSlow) and not self.compiled:
+            self.hung = failed  # it would hang for every candidate
+        self.compiled = self.compiled or failed is None
         return stem.with_suffix(".so") if failed is None else failed
 
     def paired(self, points: Sequence[Point]) -> list[float | None]:

@@ -111,7 +111,7 @@ def product_order(program: Program) -> str:
     one = program.statements[0]
     shapes = [list(program.buffers[name].shape) for name in program.inputs]
     question: list[Any] = [
-        "products or lanes",
+        "order of products, zeros apart",
         np.__version__,
         one.how,
         program.result.dtype,

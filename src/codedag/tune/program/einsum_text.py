@@ -17,7 +17,8 @@ def parts_of(text: str, spaced: bool = True) -> tuple[Names, Names, Names]:
     operands = sides[0].split(",")
     if len(sides) != 2 or len(operands) != 2:
         raise CannotTune(f"{text!r} is not the text of a product of two arrays", hint=HINT)
-    left, right, result = (_names(part, spaced) for part in (*operands, sides[1]))
+    left, right = (_names(part, spaced) for part in operands)
+    result = _names(sides[1], spaced) if sides[1].strip() else ()
     for part in (left, right, result):
         twice = sorted({name for name in part if part.count(name) > 1})
         if twice:

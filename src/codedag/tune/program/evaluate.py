@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from codedag.tune.program.program import Const, Expr, Load, Op, Program, Statement
-from codedag.tune.program.record import natural_index
+from codedag.tune.program.recorder import natural_index
 
 Array = Any
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -16,7 +16,9 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "pos": np.positive, "abs": np.absolute, "sqrt": np.sqrt, "square": np.square, "exp": np.exp, "log": np.log,
     "log10": np.log10, "min": np.minimum, "max": np.maximum, "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal, "and": np.logical_and, "or": np.logical_or,
-    "not": np.logical_not, "where": np.where, "reciprocal": np.reciprocal, "clip": np.clip,
+    "not": np.logical_not, "where": np.where, "reciprocal": np.reciprocal, "clip": np.clip, "checked_add": np.add,
+    "checked_sub": np.subtract, "checked_mul": np.multiply, "checked_neg": np.negative, "checked_abs": np.absolute,
+    "checked_square": np.square,
 }  # fmt: skip
 REDUCTIONS: dict[str, Any] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 

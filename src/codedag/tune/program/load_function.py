@@ -35,6 +35,8 @@ def _loaded(path: Path) -> Any:
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         spec.loader.exec_module(module)
+    except SystemExit as error:
+        raise CannotTune(f"it ends the program (exit code {error.code})") from None
     finally:
         sys.path.pop(0)
     return module

@@ -6,32 +6,19 @@ numpy's own answers. What cannot be written down is declined with the line of th
 
 from __future__ import annotations
 
-import linecache
+import inspect
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from codedag.instrument.guard import Failed, attempt
-from codedag.tune.declined import CannotTune
-from codedag.tune.program.program import (
-    Affine,
-    Buffer,
-    Const,
-    Expr,
-    Load,
-    Op,
-    Program,
-    Reduction,
-    Statement,
-    contiguous,
-)
+from codedag.tune.declined import CannotTune, declined
+from codedag.tune.program.program import Affine, Const, Expr, Load, Op, Program, Reduction, contiguous
+from codedag.tune.program.recorder import Recorder, natural_index, type_of
 
-TYPES = ("f4", "f8", "u1", "i1", "u2", "i2", "i4", "u4", "i8", "b1")
-NBYTES_MAX = 1 << 30  # of one array of a recording
 UFUNCS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "negative": "neg",
     "positive": "pos", "absolute": "abs", "fabs": "abs", "sqrt": "sqrt", "square": "square", "exp": "exp", "log": "log",
@@ -41,24 +28,28 @@ UFUNCS = {
     "clip": "clip",
 }  # fmt: skip
 LOGICAL = ("and", "or", "not")
+BOUNDS = ("min", "max", "clip")
+CHECKED = ("add", "sub", "mul", "neg", "abs", "square")  # numpy warns if these overflow whole numbers that are scalars
 Array = Any
 
 
 def record(function: Callable[..., Any], arrays: Sequence[Array], name: str = "") -> Program:
     """The program of a function, run once on stand-ins for these arrays; raises CannotTune where it does not fit."""
-    recorder = Recorder()
+    recorder, what = Recorder(Recorded), name or "the function"
     inputs = [recorder.given(f"x{k}", array) for k, array in enumerate(arrays)]
     with np.errstate(all="ignore"):
         result = attempt(_run, function, inputs)
     if isinstance(result, CannotTune):
         raise result
     if isinstance(result, Failed):
-        raise CannotTune(f"{name or 'the function'} fails on arrays like these: {result.reason}")
+        raise CannotTune(f"{what} fails on arrays like these: {result.reason}")
     if not isinstance(result, Recorded):
-        raise CannotTune(f"{name or 'the function'} returns {type(result).__name__}, not an array of its operations")
+        raise CannotTune(f"{what} returns {type(result).__name__}, not an array of its operations")
     if result.buffer in recorder.inputs:
-        raise CannotTune(f"{name or 'the function'} does nothing to its arguments")
-    return recorder.program(name or getattr(function, "__name__", "function"), result)
+        raise CannotTune(f"{what} does nothing to its arguments")
+    if any(np.may_share_memory(result.shadow, one.shadow) for one in inputs):
+        raise CannotTune(f"{what} returns a view of an argument, which is not computed at all")
+    return recorder.program(name or getattr(function, "__name__", "function"), result.buffer)
 
 
 def _run(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
@@ -66,93 +57,8 @@ def _run(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         return function(*inputs)
     except CannotTune as error:
         return error
-
-
-def type_of(dtype: Any, what: str = "") -> str:
-    """The short name of a type that programs know; CannotTune else."""
-    short: str = np.dtype(dtype).str[1:]
-    if short not in TYPES or not np.dtype(dtype).isnative:
-        raise CannotTune(f"{what or _line()}: arrays of type {np.dtype(dtype)} are not written down", hint=_TYPES_HINT)
-    return short
-
-
-_TYPES_HINT = f"Types are {', '.join(TYPES)}."
-
-
-def _line() -> str:
-    """The line of the recorded function that is running, with its text."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if file != __file__ and "numpy" not in file.split("/"):
-            text = linecache.getline(file, frame.f_lineno).strip()
-            return f"line {frame.f_lineno} ({text})" if text else f"line {frame.f_lineno}"
-        frame = frame.f_back
-    return "the function"
-
-
-def declined(why: str) -> CannotTune:
-    """The error of an operation that is not written down, with its line."""
-    return CannotTune(f"{_line()}: {why}", hint="docs/tuning.md lists the operations that are written down.")
-
-
-@dataclass
-class Recorder:
-    """The statements that recorded arrays have written down so far."""
-
-    inputs: list[str] = field(default_factory=list)
-    buffers: dict[str, Buffer] = field(default_factory=dict)
-    statements: list[Statement] = field(default_factory=list)
-
-    def given(self, name: str, array: Array) -> Recorded:
-        """The stand-in of an argument."""
-        type_of(array.dtype, f"argument {len(self.inputs)}")
-        self.inputs.append(name)
-        return self._kept(name, array)
-
-    def _kept(self, name: str, shadow: Array) -> Recorded:
-        if shadow.nbytes > NBYTES_MAX:
-            raise declined(f"an array of {shadow.nbytes:,} bytes is too large to be tuned ({NBYTES_MAX:,} at most)")
-        itemsize = max(shadow.itemsize, 1)
-        strides = tuple(step // itemsize for step in shadow.strides)
-        self.buffers[name] = Buffer(name, type_of(shadow.dtype), tuple(shadow.shape), strides)
-        return Recorded(self, name, shadow)
-
-    def append(
-        self, shadow: Array, expr: Expr, how: str, reduction: Reduction | None = None, reduced: Sequence[int] = ()
-    ) -> Recorded:
-        """The array of one more statement."""
-        name = f"t{len(self.statements)}"
-        axes = [(f"d{k}", extent) for k, extent in enumerate(shadow.shape)]
-        axes += [(f"r{k}", extent) for k, extent in enumerate(reduced)]
-        made = self._kept(name, np.asarray(shadow))
-        self.statements.append(Statement(name, tuple(axes), expr, how, reduction, _line()))
-        return made
-
-    def program(self, name: str, result: Recorded) -> Program:
-        """The program that ends with this array; statements that it does not need are left out."""
-        needed, kept = {result.buffer}, []
-        for one in reversed(self.statements):
-            if one.target in needed:
-                kept.append(one)
-                needed |= {load.buffer for load in _loads(one.expr)}
-        buffers = {name: buffer for name, buffer in self.buffers.items() if name in needed or name in self.inputs}
-        return Program(name, tuple(self.inputs), buffers, tuple(reversed(kept)), result.buffer)
-
-
-def _loads(expr: Expr) -> list[Load]:
-    if isinstance(expr, Load):
-        return [expr]
-    return [load for one in expr.args for load in _loads(one)] if isinstance(expr, Op) else []
-
-
-def natural_index(shape: Sequence[int], out_shape: Sequence[int]) -> tuple[Affine, ...]:
-    """The index of an operand that is broadcast to `out_shape`."""
-    ahead = len(out_shape) - len(shape)
-    return tuple(
-        Affine() if extent == 1 and out_shape[ahead + k] != 1 else Affine(((f"d{ahead + k}", 1),))
-        for k, extent in enumerate(shape)
-    )
+    except SystemExit as error:
+        return CannotTune(f"the function ends the program on arrays like these (exit code {error.code})")
 
 
 class Recorded(np.lib.mixins.NDArrayOperatorsMixin):
@@ -300,8 +206,9 @@ class Recorded(np.lib.mixins.NDArrayOperatorsMixin):
         """The mean along axes, as numpy computes it: a sum, then a division."""
         if dtype is None and self.dtype.kind in "iub":
             dtype = np.dtype("f8")
-        total = _reduced(self, np.add, "sum", axis, keepdims, dtype, out)
-        return apply(self.recorder, np.true_divide, (total, _count(self, axis)))
+        if dtype is not None and np.dtype(dtype).kind != "f":
+            raise declined(f"a mean in type {np.dtype(dtype)} is not written down")
+        return _divided(_reduced(self, np.add, "sum", axis, keepdims, dtype, out), _count(self, axis))
 
     def var(
         self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False
@@ -311,10 +218,10 @@ class Recorded(np.lib.mixins.NDArrayOperatorsMixin):
             raise declined("var with dtype, out or a ddof that is no whole number is not written down")
         kind = np.dtype("f8") if self.dtype.kind in "iub" else None
         total = _reduced(self, np.add, "sum", axis, True, kind, None)
-        apart = self - apply(self.recorder, np.true_divide, (total, _count(self, axis)))
+        apart = self - _divided(total, _count(self, axis))
         square = apart * apart
         again = _reduced(square, np.add, "sum", axis, keepdims, None, None)
-        return apply(self.recorder, np.true_divide, (again, max(_count(self, axis) - ddof, 0)))
+        return _divided(again, max(_count(self, axis) - ddof, 0))
 
     def std(
         self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False
@@ -323,9 +230,13 @@ class Recorded(np.lib.mixins.NDArrayOperatorsMixin):
         return apply(self.recorder, np.sqrt, (self.var(axis, dtype, out, ddof, keepdims),))
 
     def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
-        known = FUNCTIONS.get(function)
+        known, name = FUNCTIONS.get(function), f"{function.__module__}.{function.__name__}"
         if known is None:
-            raise declined(f"{function.__module__}.{function.__name__} is not written down")
+            raise declined(f"{name} is not written down")
+        try:
+            inspect.signature(known).bind(*args, **keywords)
+        except TypeError:
+            raise declined(f"{name} with these arguments is not written down") from None
         return known(*args, **keywords)
 
 
@@ -359,6 +270,12 @@ def apply(recorder: Recorder, ufunc: Any, inputs: Sequence[Any]) -> Recorded:
     if name in LOGICAL and any(one != np.dtype("b1") for one in loop[:-1]):
         raise declined(f"numpy.{ufunc.__name__} of numbers is not written down")
     args = tuple(_operand(one, type_of(kind), shadow.shape) for one, kind in zip(inputs, loop, strict=False))
+    if name in BOUNDS and any(isinstance(one, Const) and one.value != one.value for one in args):
+        raise declined(f"numpy.{ufunc.__name__} with a bound that is NaN is not written down")
+    if name == "reciprocal" and loop[-1].kind != "f":
+        raise declined("numpy.reciprocal of whole numbers is not written down")
+    if name in CHECKED and not shadow.ndim and loop[-1].kind in "iu":
+        name = f"checked_{name}"
     return recorder.append(shadow, Op(name, type_of(loop[-1]), args), "ufunc")
 
 
@@ -368,9 +285,24 @@ def _is_recorded(shadow: Any, inputs: Sequence[Any]) -> bool:
 
 def _operand(one: Any, dtype: str, shape: tuple[int, ...]) -> Expr:
     if not isinstance(one, Recorded):
+        if type(one) is int and np.dtype(dtype).kind in "iu" and not _is_within(one, dtype):
+            raise declined(f"the number {one} is out of the range of type {np.dtype(dtype)}")
         return Const(np.asarray(one).astype(dtype).item(), dtype)
     load = Load(one.buffer, natural_index(one.shape, shape))
     return load if type_of(one.dtype) == dtype else Op("cast", dtype, (load,))
+
+
+def _is_within(number: int, dtype: str) -> bool:
+    info = np.iinfo(dtype)
+    return int(info.min) <= number <= int(info.max)
+
+
+def _divided(total: Recorded, count: int) -> Recorded:
+    """A sum divided by a number of elements, as numpy does it: in float64, if float32 lacks that number."""
+    if total.dtype == np.float32 and int(np.float32(count)) != count:
+        wide = apply(total.recorder, np.true_divide, (total.astype(np.float64), count))
+        return wide.astype(np.float32)  # type: ignore[no-any-return]
+    return apply(total.recorder, np.true_divide, (total, count))
 
 
 def _axes(array: Recorded, axis: Any) -> tuple[int, ...]:
@@ -395,8 +327,6 @@ def _reduced(array: Recorded, ufunc: Any, op: str, axis: Any, keepdims: Any, dty
         raise declined(f"the {op} of no elements has no value")
     with np.errstate(all="ignore"):
         shadow = np.asarray(ufunc.reduce(array.shadow, axis=axes, dtype=dtype, keepdims=keepdims))
-    if not shadow.ndim and op == "sum" and array.dtype.kind == "b":
-        raise declined("a sum of truth values is not written down")
     kept = iter(range(shadow.ndim))
     index = []
     for k in range(array.ndim):
@@ -447,7 +377,10 @@ def _einsum(text: Any, *operands: Any, **keywords: Any) -> Recorded:
     a, b = operands
     if not (isinstance(a, Recorded) and isinstance(b, Recorded)):
         raise declined("einsum of an array that is no argument is not written down")
-    left, right, result = parts_of(text, spaced=False)
+    try:
+        left, right, result = parts_of(text, spaced=False)
+    except CannotTune as error:
+        raise declined(error.message) from None
     shadow = np.einsum(text, a.shadow, b.shadow)
     summed = [name for name in dict.fromkeys([*left, *right]) if name not in result]
     places = {**{name: f"d{k}" for k, name in enumerate(result)}, **{n: f"r{k}" for k, n in enumerate(summed)}}
@@ -469,9 +402,14 @@ def _where(condition: Any, *choices: Any) -> Recorded:
 def _clip(array: Any, low: Any = None, high: Any = None, out: Any = None, **keywords: Any) -> Any:
     if out is not None or keywords or not isinstance(array, Recorded):
         raise declined("clip is written down for a recorded array and two bounds")
+    if array.dtype.kind in "iu":  # numpy leaves out bounds that no element can be beyond
+        info = np.iinfo(array.dtype)
+        low = None if type(low) is int and low <= info.min else low
+        high = None if type(high) is int and high >= info.max else high
     if low is None or high is None:
-        bound, ufunc = (high, np.minimum) if low is None else (low, np.maximum)
-        return ufunc(array, bound)
+        if low is high:
+            return np.positive(array)
+        return np.maximum(array, low) if high is None else np.minimum(array, high)
     return apply(array.recorder, _CLIP, (array, low, high))
 
 

@@ -102,6 +102,11 @@ class Contraction:
         return total
 
 
+def axis_names(load: Load) -> list[str]:
+    """The axis along each place of a load; none where one element serves a whole stack."""
+    return [index.terms[0][0] if index.terms else "" for index in load.index]
+
+
 def contraction_of(program: Program) -> Contraction | None:
     """The contraction that a program is, or None if it is another thing."""
     if len(program.statements) != 1:
@@ -113,9 +118,7 @@ def contraction_of(program: Program) -> Contraction | None:
     loads = [load for load in one.expr.args if isinstance(load, Load)]
     if tuple(load.buffer for load in loads) != program.inputs or program.result.dtype not in ("f4", "f8"):
         return None
-    if any(len(index.terms) != 1 for load in loads for index in load.index):
-        return None  # a stack of one against a stack of many
-    names = [tuple(index.terms[0][0] for index in load.index) for load in loads]
+    names = [tuple(name for name in axis_names(load) if name) for load in loads]
     axes = tuple(Axis(name, extent, place) for place, (name, extent) in enumerate(one.axes))
     result = tuple(axis.name for axis in axes if axis.name.startswith("d"))
     swapped = bool(result) and result[-1] in names[0] and result[-1] not in names[1]

@@ -15,6 +15,7 @@ from codedag.tune.schedule.space import Choice, Columns, Point, Range, Sketch, S
 from codedag.tune.schedule.stages import Staged, choices_of, staged
 
 EXACT, ULP = "EXACT", "ULP"
+OTHER_ORDER = "numpy adds up in an order that kernels do not repeat"
 WRITTEN_OUT_MAX = 400  # products of one kernel that are written out
 PIECE_NBYTES_MIN = 1 << 14  # of a piece that numpy's own function is called with
 SCRATCH_MAX = 1 << 22  # bytes of one piece
@@ -45,6 +46,10 @@ class Family(Protocol):
     def exactness(self) -> str:
         """The class of all kernels of this family for this program."""
 
+    @property
+    def why_not_exact(self) -> str:
+        """Why that class is not EXACT, or nothing."""
+
 
 def widths() -> tuple[int, ...]:
     """Bytes of the vectors that this processor has."""
@@ -67,6 +72,11 @@ class ContractionFamily:
     def exactness(self) -> str:
         """EXACT if numpy's order is known; rounding only else."""
         return EXACT if self.order else ULP
+
+    @property
+    def why_not_exact(self) -> str:
+        """Why the class is not EXACT, or nothing."""
+        return "" if self.order else OTHER_ORDER
 
     @cached_property
     def space(self) -> Space:
@@ -139,7 +149,17 @@ class RowsFamily:
     @property
     def exactness(self) -> str:
         """EXACT if the order of every sum is known."""
-        return EXACT if self.base.is_exact else ULP
+        return ULP if self.why_not_exact else EXACT
+
+    @cached_property
+    def why_not_exact(self) -> str:
+        """Why the class is not EXACT, or nothing."""
+        for stage in self.base.stages:
+            if stage.reduction is not None and not stage.reduction.order:
+                return OTHER_ORDER
+            if not stage.is_ordered:
+                return f"numpy's {stage.call} of an array that does not lie in order may be another function"
+        return ""
 
     @cached_property
     def mapping(self) -> ByteMap | None:

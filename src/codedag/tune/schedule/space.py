@@ -151,15 +151,10 @@ class Space:
         """How many points the boxes of all sketches have, before inequalities."""
         return sum(math.prod(v.count for v in sketch.variables) for sketch in self.sketches)
 
-    def sketch(self, point: Point) -> Sketch:
-        """The sketch of a point."""
-        found = self.by_name.get(str(point.get("sketch")))
-        if found is None:
-            raise CannotTune(f"point {point}: there is no sketch {point.get('sketch')!r}", hint=f"{list(self.by_name)}")
-        return found
-
-    def valid(self, point: Point) -> bool:
+    def valid(self, point: Any) -> bool:
         """Whether a point is one of this space."""
+        if not isinstance(point, dict):
+            return False
         sketch = self.by_name.get(str(point.get("sketch")))
         return sketch is not None and sketch.holds(point)
 
@@ -190,7 +185,9 @@ class Space:
 
     def neighbours(self, point: Point) -> list[Point]:
         """The valid points that differ in one variable by one step."""
-        sketch = self.sketch(point)
+        if not self.valid(point):
+            raise CannotTune(f"{point} is no point of this space", hint=f"Its sketches are {', '.join(self.by_name)}.")
+        sketch = self.by_name[str(point["sketch"])]
         made = [{**point, v.name: value} for v in sketch.variables for value in v.near(point[v.name])]
         return [one for one in made if sketch.holds(one)]
 

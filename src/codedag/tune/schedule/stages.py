@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 
 from codedag.tune.declined import CannotTune
-from codedag.tune.program.orders import ACROSS, PLANES, ask_order
+from codedag.tune.program.orders import ACROSS, ANY, PLANES, ask_order, leading_count
 from codedag.tune.program.program import (
     Affine,
     Buffer,
@@ -27,6 +27,7 @@ from codedag.tune.program.program import (
 )
 from codedag.tune.schedule.loop_axes import Loop, Place, merged
 
+KEPT_MAX = 1 << 24  # elements of a value that is written to memory because a reshape follows
 CALLS = ("exp", "log", "log10")  # numpy's own, on pieces that fit a cache
 
 
@@ -39,6 +40,7 @@ class Stage:
     expr: Expr
     reduction: Reduction | None = None
     call: str = ""  # then expr is a load of the argument's stage
+    leading: int = 0  # reduced axes that are outside of the planes, if they are added up plane after plane
     is_ordered: bool = True  # False: the function runs on another layout than numpy's, where it may be another one
 
     @property
@@ -64,11 +66,6 @@ class Staged:
     def rows(self) -> int:
         """Turns of the loop around all stages."""
         return math.prod(self.stages[-1].target.shape[: self.rows_axes])
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the order of every reduction, and the layout of every library function, is numpy's."""
-        return all((stage.reduction is None or stage.reduction.order) and stage.is_ordered for stage in self.stages)
 
 
 def choices_of(program: Program) -> tuple[str, ...]:
@@ -105,44 +102,54 @@ class _Stager:
         self.fused: dict[str, tuple[tuple[tuple[str, int], ...], Expr]] = {}
         self.names: dict[str, str] = {}  # of stages that compute the same as an earlier one
         self.stages: list[Stage] = []
+        self.extents: dict[str, int] = {}  # of the axes of the present statement
 
     def add(self, statement: Statement) -> None:
         """One more statement."""
+        self.extents = dict(statement.axes)
         if statement.how.partition(" ")[0] in ("matmul", "einsum"):
-            raise CannotTune(
-                f"{statement.line or self.program.name}: a product within other operations is not scheduled yet"
-            )
+            raise CannotTune(f"{statement.line or self.program.name}: {self._why_no_product(statement)}")
         expr, name = self._inlined(statement.expr), statement.target
         if statement.reduction is not None:
-            reduction = self._ordered(statement)
-            if not self._lies_in_line(expr, statement, reduction):
+            reduction, leading = self._ordered(statement)
+            if not self._lies_in_line(expr, statement, reduction, leading):
                 self._keep_apart(next(iter(loads_of(statement.expr))).buffer)
                 expr = self._inlined(statement.expr)
-            self._stage(statement, expr, reduction)
+            self._stage(statement, expr, reduction, leading)
         elif _is_call(expr):
             assert isinstance(expr, Op)
             self._called(statement, expr)
         elif name == self.program.output or name in self.apart:
-            self._stage(statement, expr, None)
+            self._stage(statement, expr, None, 0)
         else:
             self.fused[name] = (statement.axes, expr)
 
-    def _ordered(self, statement: Statement) -> Reduction:
+    def _why_no_product(self, statement: Statement) -> str:
+        dtype = self.program.buffers[statement.target].dtype
+        if dtype not in ("f4", "f8"):
+            return f"a product of type {dtype} is not scheduled (f4 and f8 are)"
+        if len(self.program.statements) > 1:
+            return "a product within other operations is not scheduled yet"
+        return "a product of an array with itself, or with arguments that it does not use, is not scheduled"
+
+    def _ordered(self, statement: Statement) -> tuple[Reduction, int]:
+        """The reduction with its order, and how many of its axes lie outside of planes."""
         assert statement.reduction is not None
         source = self.program.buffers[next(iter(loads_of(statement.expr))).buffer]
         axes = tuple(int(one) for one in statement.how.split()[1:])
         target = self.program.buffers[statement.target]
-        return replace(statement.reduction, order=ask_order(source, axes, statement.reduction.op, target.dtype))
+        order = ask_order(source, axes, statement.reduction.op, target.dtype)
+        leading = leading_count(len(source.shape), axes) if order == PLANES else 0
+        return replace(statement.reduction, order=order), leading
 
-    def _lies_in_line(self, expr: Expr, statement: Statement, reduction: Reduction) -> bool:
+    def _lies_in_line(self, expr: Expr, statement: Statement, reduction: Reduction, leading: int) -> bool:
         """Whether what is reduced can be walked as one line, or is added up across it anyway."""
-        if reduction.order == ACROSS:
+        if reduction.order in (ACROSS, ANY):
             return True
         known = {stage.target.name: stage.target for stage in self.stages} | self.program.buffers
         places = [Place("", "", factors_of(load, known[load.buffer]), 0) for load in loads_of(expr)]
-        loops = [Loop(name, extent) for name, extent in _reduced(statement) if extent != 1]
-        trailing = loops if reduction.order != PLANES else loops[-1:]
-        return len(merged(trailing, places)[0]) <= 1
+        loops = [Loop(name, extent) for name, extent in _reduced(statement)[leading:] if extent != 1]
+        return len(merged(loops, places)[0]) <= 1
 
     def _keep_apart(self, name: str) -> None:
         """Writes a value that was to be fused to memory."""
@@ -162,12 +169,14 @@ class _Stager:
         target = Buffer(buffer.name, buffer.dtype, buffer.shape, contiguous(buffer.shape))
         source = self.program.buffers[next(iter(loads_of(statement.expr))).buffer]
         ordered = source.is_c_contiguous and buffer.is_c_contiguous
-        self.stages.append(Stage(target, statement.axes, Load(argument.name, index), None, expr.name, ordered))
+        self.stages.append(
+            Stage(target, statement.axes, Load(argument.name, index), None, expr.name, is_ordered=ordered)
+        )
         if statement.target == self.program.output:
             copied = Buffer(f"{buffer.name}_out", buffer.dtype, buffer.shape, buffer.strides)
             self.stages.append(Stage(copied, statement.axes, Load(buffer.name, index)))
 
-    def _stage(self, statement: Statement, expr: Expr, reduction: Reduction | None) -> None:
+    def _stage(self, statement: Statement, expr: Expr, reduction: Reduction | None, leading: int) -> None:
         for stage in self.stages:
             if (
                 reduction
@@ -178,7 +187,8 @@ class _Stager:
                 if math.prod(shape) == stage.target.size:
                     self.names[statement.target] = stage.target.name
                     return
-        self.stages.append(Stage(self.program.buffers[statement.target], statement.axes, expr, reduction))
+        target = self.program.buffers[statement.target]
+        self.stages.append(Stage(target, statement.axes, expr, reduction, leading=leading))
 
     def _inlined(self, expr: Expr) -> Expr:
         if isinstance(expr, Op):
@@ -211,12 +221,15 @@ class _Stager:
         return Load(other.name, tuple(next(places) if extent != 1 else Affine() for extent in other.shape))
 
     def _through_reshape(self, load: Load, axes: tuple[tuple[str, int], ...], inner: Expr) -> Expr:
-        """A reshape that only splits axes can be fused; one that joins them cannot."""
+        """A reshape that only splits axes can be fused; before one that joins them, the value is written to memory."""
         shape = tuple(extent for _, extent in axes)
-        index = _split(load.index[0], shape, dict(axes))
+        index = _split(load.index[0], shape, self.extents)
         if index is None:
-            line = next(one.line for one in self.program.statements if one.target == load.buffer)
-            raise CannotTune(f"{line}: axes that are joined between operations are not scheduled")
+            if math.prod(shape) > KEPT_MAX:
+                line = next(one.line for one in self.program.statements if one.target == load.buffer)
+                raise CannotTune(f"{line}: so many elements are not kept before a reshape that joins axes")
+            self._keep_apart(load.buffer)
+            return load
         return _moved(inner, {name: at for (name, _), at in zip(axes, index, strict=True)})
 
     def done(self) -> Staged:
@@ -252,9 +265,11 @@ def _split(flat: Affine, shape: tuple[int, ...], extents: dict[str, int]) -> tup
     steps, found = contiguous(shape), []
     for k, step in enumerate(steps):
         above = steps[k - 1] if k else math.inf
-        found.append(Affine(tuple((a, f // step) for a, f in flat.terms if step <= f < above and f % step == 0)))
-    kept = sum(len(one.terms) for one in found)
-    return tuple(found) if kept == len(flat.terms) and kept <= len(shape) else None
+        terms = tuple((a, f // step) for a, f in flat.terms if step <= f < above and f % step == 0)
+        if sum((extents[a] - 1) * f for a, f in terms) >= shape[k]:
+            return None
+        found.append(Affine(terms))
+    return tuple(found) if sum(len(one.terms) for one in found) == len(flat.terms) else None
 
 
 def _shares(program: Program, stages: tuple[Stage, ...], count: int) -> bool:

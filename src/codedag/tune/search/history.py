@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from codedag.tune.declined import CannotTune
 from codedag.tune.schedule.space import Point, point_text
 
 Measure = Callable[[list[Point]], Sequence[float | None]]
@@ -37,7 +39,7 @@ class History:
         if not chosen:
             return
         self.known |= {text for text, _ in chosen}
-        seconds = measure([point for _, point in chosen])
+        seconds = _answers(measure([point for _, point in chosen]), [text for text, _ in chosen])
         self.entries += [(point, s) for (_, point), s in zip(chosen, seconds, strict=True)]
 
     @property
@@ -50,3 +52,14 @@ class History:
     def best(self) -> tuple[Point, float] | None:
         """The fastest point."""
         return self.good[0] if self.good else None
+
+
+def _answers(seconds: Any, texts: list[str]) -> list[float | None]:
+    """The seconds of points; CannotTune if these are no answers to them."""
+    found = list(seconds) if isinstance(seconds, Iterable) else None
+    if found is None or len(found) != len(texts):
+        raise CannotTune(f"`measure` must give seconds for each of {len(texts)} points, it gave {seconds!r}")
+    for text, one in zip(texts, found, strict=True):
+        if one is not None and not float(one) >= 0:
+            raise CannotTune(f"`measure` gave {one!r} for {text}: seconds are 0 or more, or None if it failed")
+    return [None if one is None else float(one) for one in found]

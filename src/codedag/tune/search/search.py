@@ -15,9 +15,9 @@ from codedag.tune.schedule.space import Point, Space
 from codedag.tune.search.history import History, Measure
 
 ROUND = 8  # points of a round: a refit after every few measurements
+TIMED = 2  # points between two looks at the clock, if there is a limit of time
 SHARE = 0.15  # of a round that is not what the model likes best
 REFIT_STEPS = 60
-PRIOR_WEIGHT = 0.15  # of shipped records beside those of the task, when the model is refined
 Array = Any
 
 
@@ -56,23 +56,29 @@ class Found:
 
 def run_search(
     strategy: Strategy, space: Space, features: Features, model: Network | None, measure: Measure, budget: int,
-    seed: int, speed: Callable[[float], float], until: float | None = None, first: Sequence[Point] = (),
+    seed: int, speed: Callable[[float], float], until: float | None = None,
 ) -> Found:  # fmt: skip
     """The best point of a search; the same sequence for the same seed and measurements."""
     history, draw = History(budget), np.random.default_rng(seed)
     refined = model.copy() if model is not None else None
     context = Context(space, features, refined, history, draw)
-    if first:
-        history.measure(list(first)[:ROUND], measure)
-    while history.left > 0 and (until is None or time.monotonic() < until):
+    while history.left > 0 and not _is_over(until):
         before = len(history.entries)
         if before:
             _refine(context, model, speed, seed)
-        history.measure(_mixed(context, strategy, min(ROUND, history.left)), measure)
+        proposed = _mixed(context, strategy, min(ROUND, history.left))
+        step = len(proposed) if until is None else TIMED
+        for at in range(0, len(proposed), max(step, 1)):
+            if not (at and _is_over(until)):
+                history.measure(proposed[at : at + step], measure)
         if len(history.entries) == before:
             break  # the space has no more points
     best = history.best
     return Found(best[0] if best else None, best[1] if best else None, list(history.entries))
+
+
+def _is_over(until: float | None) -> bool:
+    return until is not None and time.monotonic() >= until
 
 
 def _mixed(context: Context, strategy: Strategy, count: int) -> list[Point]:
