@@ -13,6 +13,7 @@ import pytest
 from codedag.ir.verdict import No
 from codedag.tune.compiler import find_compiler
 from codedag.tune.measure import records
+from codedag.tune.task import Task
 
 FIELDS = {
     "task", "class", "space", "search", "seed", "measurements", "seconds", "best_seconds", "first_pick_seconds",
@@ -95,6 +96,9 @@ def test_nothing_is_measured_with_a_budget_of_none(codedag_home):
         (("i k, k j -> i z", "--size", "i=3"), "axis z"),
         (("missing.py:f", "--like", "f4[3]"), "no such file"),
         (("n i k, n k j", "--size", "n=3"), "has no ->"),
+        (("i k, k j -> i j", "--size", "i=3,k=4,j=5,i=6"), "axis i has two sizes"),
+        (("matmul", "--shape", "3,4,5", "--size", "i=3"), "--size does not fit"),
+        (("softmax", "--shape", "3,4", "--like", "f4[3]"), "--like does not fit"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(codedag_home, words, said):
@@ -112,6 +116,28 @@ def test_bad_input_is_one_sentence_and_exit_code_2(codedag_home, words, said):
 def test_a_function_that_fails_is_one_sentence(codedag_home, tmp_path, function, like, said):
     (tmp_path / "prepare.py").write_text(PROGRAM + "\ndef fails(x):\n    raise OSError('its own trouble')\n")
     assert said in _tune(f"prepare.py:{function}", "--like", like, check=2, cwd=tmp_path).stderr
+
+
+def test_what_a_function_prints_is_not_in_the_report(codedag_home, tmp_path):
+    (tmp_path / "loud.py").write_text("def loud(x):\n    print('here')\n    return x * 2 + 1\n")
+    done = _tune("loud.py:loud", "--like", "f4[3,4]", "--measurements", "0", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["class"] == "EXACT"
+    assert "here" in done.stderr
+
+
+def test_a_compiler_that_hangs_is_asked_once(codedag_home, tmp_path, monkeypatch, needs_compiler):
+    command = find_compiler().command[0]
+    script = tmp_path / "slow"
+    known = f'case "$*" in *--version*|*trial*) exec {command} "$@";; esac\n'
+    script.write_text(f"#!/bin/sh\n{known}exec sleep 600\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("CC", str(script))
+    monkeypatch.setattr("codedag.tune.measure.measurer.COMPILE_SECONDS", 1.0)
+    with Task.of("softmax", shape=(30, 40)) as task:
+        start = time.monotonic()
+        found = task.search("random", measurements=12)
+    assert (found.best, time.monotonic() - start < 30) == (None, True)
+    assert all("did not finish within" in one.why for one in task.measured)
 
 
 def test_a_compiler_that_fails_or_rounds_is_an_error(codedag_home, tmp_path, monkeypatch, needs_compiler):

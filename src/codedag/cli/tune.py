@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -42,8 +44,8 @@ def command(
     from codedag.tune.declined import CannotTune
     from codedag.tune.report import tune
 
-    with _task(what, shape, sizes, like, dtype, allow) as task:
-        try:
+    with contextlib.redirect_stdout(sys.stderr), _task(what, shape, sizes, like, dtype, allow) as task:
+        try:  # what a tuned function prints is not what this command prints
             report = tune(task, search, seed, measurements, budget)
         except KeyboardInterrupt:
             click.echo(f"codedag: {_interrupted(task)}", err=True)
@@ -62,13 +64,25 @@ def _task(
     what: str, shape: str | None, sizes: str | None, like: str | None, dtype: str, allow: tuple[str, ...]
 ) -> Task:
     from codedag.tune.program.load_function import load_function
+    from codedag.tune.program.operators import OPERATORS
     from codedag.tune.task import Task
 
     if "->" not in what and ":" in what:
+        _unused(f"{what} is a function, whose arrays --like names", {"--shape": shape, "--size": sizes})
         return Task.of(load_function(what), like=like, allow=allow)
+    if "->" in what:
+        _unused(f"{what!r} is an index text, whose sizes --size names", {"--shape": shape, "--like": like})
+    elif what in OPERATORS:
+        _unused(f"{what} is a name, whose sizes --shape names", {"--size": sizes, "--like": like})
     return Task.of(
         what, sizes=_sizes(sizes), dtype=dtype, allow=allow, shape=None if shape is None else _numbers("--shape", shape)
     )
+
+
+def _unused(why: str, options: dict[str, str | None]) -> None:
+    for option, value in options.items():
+        if value is not None:
+            raise click.UsageError(f"{option} does not fit: {why}.")
 
 
 def _numbers(option: str, text: str) -> list[int]:
@@ -84,6 +98,8 @@ def _sizes(text: str | None) -> dict[str, int]:
         name, equals, number = part.partition("=")
         if not equals or not number.strip().lstrip("-").isdigit():
             raise click.UsageError(f"Invalid value for '--size': {part!r} is not AXIS=NUMBER.")
+        if name.strip() in found:
+            raise click.UsageError(f"Invalid value for '--size': axis {name.strip()} has two sizes.")
         found[name.strip()] = int(number)
     return found
 

@@ -87,6 +87,8 @@ class TuningReport:
         library = self.fraction_of_peak(self.baselines.get("numpy"))
         if library is not None and library > LIBRARY_ENOUGH:
             made.append(f"numpy's library reaches {library:.2f} of the peak: it is the better choice here")
+        elif facts["baselines"].get("numpy", seconds) < seconds:
+            made.append("numpy is faster: it is the better choice here")
         return made
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import zlib
+from functools import partial
 
 import numpy as np
 import pytest
 
+from codedag.tune.declined import CannotTune
 from codedag.tune.model import shipped
 from codedag.tune.model.network import Network
 from codedag.tune.schedule.space import point_text
@@ -57,6 +59,49 @@ def test_without_measurements_there_is_a_first_pick(task):
     found = task.search(measurements=0)
     assert task.space.valid(found.best)
     assert (found.seconds, found.history) == (None, [])
+
+
+def test_a_search_without_seconds_gives_the_first_pick(task):
+    assert task.search(measurements=8, seconds=0.0) == task.search(measurements=0)
+
+
+def test_a_search_looks_at_the_clock_between_points(task, monkeypatch):
+    looks = iter([False, False, True, True, True, True])
+    monkeypatch.setattr("codedag.tune.search.search._is_over", lambda until: next(looks))
+    assert len(task.search("random", measurements=64, seconds=99.0, measure=_seconds).history) == 4
+
+
+@pytest.mark.parametrize("answer", [None, [1.0], [float("nan")] * 8, [-1.0] * 8])
+def test_answers_that_are_no_seconds_are_named(task, answer):
+    with pytest.raises(CannotTune, match="`measure` "):
+        task.search("random", measurements=8, measure=lambda points: answer)
+
+
+@pytest.mark.parametrize("point", [None, "block", {}, {"sketch": "block"}, {"sketch": "none", "mr": 2}])
+def test_what_is_no_point_is_named(task, point):
+    assert not task.space.valid(point)
+    for use in (task.space.neighbours, task.kernel, *(partial(_of_list, f) for f in (task.features, task.measure))):
+        with pytest.raises(CannotTune, match="no point of this space"):
+            use(point)
+
+
+def _of_list(use, point):
+    return use([point])
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"what": 3}, "not 3"),
+        ({"what": "matmul", "shape": (1.5, 2, 3)}, "1.5, which is no whole number"),
+        ({"what": "i k, k j -> i j", "sizes": {"i": "3", "k": 3, "j": 2}}, "axis i is '3'"),
+        ({"what": "matmul", "shape": (3, 3, 3), "allow": ("bits",)}, "no class 'bits'"),
+        ({"what": np.sqrt, "like": 5}, "arrays like its own"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(keywords, words):
+    with pytest.raises(CannotTune, match=words):
+        Task.of(**keywords)
 
 
 def test_a_search_whose_candidates_all_fail_has_no_best(task):
