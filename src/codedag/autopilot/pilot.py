@@ -21,6 +21,7 @@ from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
 from codedag.autopilot.budget import KERNEL_SECONDS, Budget, unlimited
 from codedag.autopilot.judging import Judging
 from codedag.autopilot.knowledge import Proven
+from codedag.autopilot.moves.items import Items
 from codedag.autopilot.moves.memoised_calls import Recalled
 from codedag.autopilot.moves.row_apply import Rows
 from codedag.autopilot.openings import Openings
@@ -100,6 +101,7 @@ class Pilot:
     placed: Placed | None = None  # what the plan places on units
     rows: Rows = field(init=False)
     recalled: Recalled = field(init=False)
+    items: Items = field(init=False)
     known: list[Proven] = field(default_factory=list)  # proven elsewhere: made as soon as their file is loaded
     memory: Memory = field(default_factory=Memory)
     kernels: list[tuple[int, int]] = field(default_factory=list)  # that the known changes will want
@@ -123,6 +125,7 @@ class Pilot:
         self.team, self.replay = WorkerExchange(self), Replay(self)
         self.planning = Planning(self)
         self.rows, self.recalled, self.when_proven = Rows(self), Recalled(self), WhenProven(self)
+        self.items = Items(self)
         self.heap, self.scalars = Heap(self.memory.most_nbytes), Scalars(self)
 
     def _cpu_seconds(self) -> float:
@@ -409,6 +412,9 @@ class Pilot:
             if self.judging is not None and not isinstance(report, Failed):
                 attempt(self.judging.look, report)
                 self.budget.saved_seconds = self.judging.saved_seconds()
+                attempt(self.items.look, report)
+        elif not self.observe_only:
+            attempt(self.items.look, None)
         attempt(self.team.look)
         if not self.observe_only:
             attempt(self.heap.look)

@@ -19,6 +19,7 @@ from codedag.autopilot.finished import Finished
 from codedag.autopilot.knowledge_store import NothingToGain as Vain
 from codedag.autopilot.knowledge_store import RunFacts, Store, is_open, length_of, taken_back, with_verdicts
 from codedag.autopilot.live import Live
+from codedag.autopilot.moves.items import KIND
 from codedag.autopilot.options import Options
 from codedag.autopilot.pilot import Pilot
 from codedag.autopilot.processes.report_folder import WorkerReports
@@ -92,7 +93,7 @@ def load(
     pilot.on_tick = Live(pilot.recorder.gathered, keeper.path / "records")
     around = ExitStack()
     if heat is not None:
-        changed = {move.file for move in pilot.known}
+        changed = {move.file for move in pilot.known if move.kind != KIND}  # torch's fetch is opened when it is there
         around.enter_context(importing(pilot.program, changed, doubled_only=False))
     elif not pilot.resting:
         around.enter_context(importing(pilot.program))

@@ -22,7 +22,7 @@ from codedag.instrument.compiled import Compiled
 from codedag.instrument.guard import Failed, attempt
 from codedag.instrument.instrumented_file import FULL, InstrumentedFile, fits
 from codedag.instrument.nearby import Functions, functions_by_file, functions_near
-from codedag.instrument.places import PROTECTED_PACKAGES, is_installed, is_standard_library
+from codedag.instrument.places import OPENED_MODULES, PROTECTED_PACKAGES, is_installed, is_standard_library
 from codedag.instrument.python import sources_of, was_edited
 from codedag.ir.sha256 import sha256
 from codedag.ir.verdict import Code, No
@@ -113,6 +113,8 @@ class Opening:
 
     def _compiled_for(self, path: str, modules: Mapping[str, str], compiler: CompilerProcess | None) -> Compiled | No:
         """What other compilers read of this file's package, and of whatever the user's own files have compiled."""
+        if modules.get(path) in OPENED_MODULES:
+            return Compiled()  # nobody compiles these
         packages = {"", _package_of(path, modules)}
         while self._searching or (new := self._unsearched(packages, modules)):
             self._searching = self._searching or ("compiled_names", tuple(sorted(new)))
@@ -334,7 +336,7 @@ def _protected(path: str, modules: Mapping[str, str]) -> No | None:
     name = modules.get(path)
     if name is None:
         return No("no loaded module has this source file", Code.NO_SOURCE)
-    if name.partition(".")[0] in PROTECTED_PACKAGES:
+    if name.partition(".")[0] in PROTECTED_PACKAGES and name not in OPENED_MODULES:
         return No(f"{name} is a module that CodeDAG leaves alone", Code.PROTECTED)
     if is_standard_library(path):
         return No(f"{name} belongs to Python's standard library, which CodeDAG itself runs on", Code.PROTECTED)

@@ -119,8 +119,8 @@ def mode() -> tuple[Any, ...]:
 
 
 def filters_now() -> tuple[Any, ...]:
-    """The filters of the program."""
-    return tuple(entry for entry in warnings.filters if not isinstance(entry[1], Ear))
+    """The filters of the program, without those of our own work, also in another thread."""
+    return tuple(entry for entry in warnings.filters if not isinstance(entry[1], Ear | _Here))
 
 
 def calls_back() -> bool:

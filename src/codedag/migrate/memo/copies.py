@@ -19,9 +19,13 @@ def copied(value: Any) -> Any:
         return None if value.requires_grad or value.device.type != "cpu" else value.clone()
     if pillow is not None and type(value) is pillow.Image:
         return value.copy()
-    if type(value) is tuple:
-        parts = tuple(map(copied, value))
+    if type(value) in (tuple, list):
+        parts = type(value)(map(copied, value))
         return None if any(p is None and v is not None for p, v in zip(parts, value, strict=True)) else parts
+    if type(value) is dict:
+        found = {key: copied(each) for key, each in value.items()}
+        is_whole = all(type(key) is str and (found[key] is not None or value[key] is None) for key in value)
+        return found if is_whole else None
     return value if numpy is not None and isinstance(value, numpy.generic) else None
 
 
@@ -38,8 +42,8 @@ def _array(value: Any) -> Any:
 
 def size_of(value: Any) -> int:
     """The bytes that a kept value takes."""
-    if type(value) is tuple:
-        return sum(map(size_of, value))
+    if type(value) in (tuple, list, dict):
+        return 200 + sum(map(size_of, value.values() if type(value) is dict else value))
     pixels = getattr(value, "size", (0, 0)) if type(value).__name__ == "Image" else None
     if isinstance(pixels, tuple):
         return int(pixels[0] * pixels[1] * 4)

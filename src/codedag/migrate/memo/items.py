@@ -1,0 +1,325 @@
+"""Memo of whole items of map-style datasets, at torch's own fetch: an item that draws nothing is made once.
+
+An item is kept after its code was followed (`checker.py`) down to functions that are known to have no effect.  It is
+handed out again, as a copy, while everything that it was made from is as it was: names, attributes and elements that
+its code read, the state of its files, settings and code of libraries.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from sys import _getframe
+from types import CodeType
+from typing import Any
+
+from codedag.backends.same import same
+from codedag.instrument.warned import calls_back, mode, unheard
+from codedag.ir import clock as time
+from codedag.ir.verdict import No
+from codedag.migrate.caller import Caller
+from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.memo.ambient import LibraryCode, settings_now
+from codedag.migrate.memo.checker import Checker, Refused
+from codedag.migrate.memo.copies import copied, size_of
+from codedag.migrate.memo.file_state import file_state
+from codedag.migrate.memo.reads import Read, Reads, is_array
+from codedag.migrate.memo.store import Memory
+from codedag.migrate.trial import StopIfRaised, Trial
+
+SETTLED_NS = 100_000_000  # a file that was changed within this time may change again without a new time stamp
+REFUSALS_MAX = 24  # items of a dataset that cannot be kept, after which no other is tried unless some were kept
+CHECKED_FIRST = 4  # items of a dataset whose checked twin is compared with the item as written
+STATES_EVERY = 16  # items per comparison of the random streams, after the first ones
+#: Seconds that filling may always take, and the share of the time since the beginning: for items that came twice, and
+#: for those that are only expected to.
+FILL_SECONDS, FILL_SHARE, FILL_SHARE_EXPECTED = 0.2, 0.1, 0.03
+
+
+class Entry:
+    """An item that is kept, and what it was made from."""
+
+    __slots__ = ("files", "shared", "single", "value")
+
+    def __init__(self, value: Any, shared: tuple[Read, ...], single: tuple[Read, ...], files: tuple[Any, ...]) -> None:
+        self.value, self.shared, self.single, self.files = value, shared, single, files
+
+
+class Kept:
+    """What is kept of one dataset."""
+
+    def __init__(self, reads: Reads) -> None:
+        self.reads = reads
+        self.entries: dict[int, Entry] = {}
+        self.seen: set[int] = set()
+        self.refused: dict[int, str] = {}
+        self.made, self.nbytes = 0, 0
+
+    def is_hopeless(self) -> bool:
+        """Whether so many items could not be kept that no other is tried."""
+        return len(self.refused) >= REFUSALS_MAX and len(self.refused) > 8 * self.made
+
+
+class ItemMemo:
+    """The variants of the sites in torch's fetch that take an item, and the trial that they are on."""
+
+    def __init__(
+        self, trial: Trial, memory: Memory, plain: Callable[[CodeType], CodeType] = lambda code: code,
+        expects_repeats: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
+        self.trial, self.memory, self._expects = trial, memory, expects_repeats
+        self._plain = plain
+        self._checker = Checker(plain)
+        self._datasets: dict[int, tuple[Any, Kept]] = {}
+        self._lock = threading.Lock()  # one item is followed at a time; who finds it taken runs as written
+        self._code, self._around = LibraryCode(), self._around_now()
+        self.reasons: dict[str, int] = {}  # why items are not kept
+        self._is_eager: bool | None = None
+        self._began, self._fill_seconds, self._native_seconds = time.perf_counter(), 0.0, 0.0
+        self.names: list[str] = []  # of the datasets whose items were looked at
+
+    def variant(self, site: Any) -> Callable[..., Any]:
+        """What the site of `dataset[index]` runs instead."""
+        caller = Caller(site.info)
+
+        def item(dataset: Any, index: Any) -> Any:
+            began = time.thread_time()
+            found = attempt(self._found, dataset, index) if self._is_open(index) else None
+            if type(found) is tuple:
+                return self._given(found[0], began, dataset, index, caller.in_module(_getframe(1).f_globals))
+            self.trial.cost += time.thread_time() - began
+            call = caller.in_module(_getframe(1).f_globals)
+            if type(found) is not _Fill:
+                return call(_getitem, (dataset, index), {})
+            return self._filled(found, dataset, index, call)
+
+        return item
+
+    def _is_open(self, index: Any) -> bool:
+        return type(index) is int and self.trial.active and not self.memory.paused
+
+    # -- finding
+
+    def _found(self, dataset: Any, index: int) -> Any:
+        """A copy of a kept item in a tuple, what is to be filled, or nothing."""
+        kept = self._of(dataset)
+        entry = kept.entries.get(index)
+        if entry is not None:
+            if self._holds(kept, entry):
+                return (copied(entry.value),)
+            self._drop(kept, index)
+        if kept.is_hopeless() or index in kept.refused:
+            return None
+        has_come = index in kept.seen
+        kept.seen.add(index)
+        return _Fill(kept) if self._may_fill(has_come or entry is not None) else None
+
+    def _may_fill(self, has_come: bool) -> bool:
+        """Whether an item is kept now: it has come before or will come again, and filling takes little time."""
+        if self._is_eager is None:
+            self._is_eager = self._expects()
+        share = FILL_SHARE if has_come else FILL_SHARE_EXPECTED
+        allowed = FILL_SECONDS + share * (time.perf_counter() - self._began)
+        return (has_come or self._is_eager) and self._fill_seconds < allowed
+
+    def _of(self, dataset: Any) -> Kept:
+        found = self._datasets.get(id(dataset))
+        if found is None or found[0]() is not dataset:
+            forget = partial(self._gone, id(dataset))
+            self._datasets[id(dataset)] = found = (weakref.ref(dataset, forget), Kept(Reads(self._plain)))
+            self.names += [] if type(dataset).__qualname__ in self.names else [type(dataset).__qualname__]
+        return found[1]
+
+    def _gone(self, number: int, _: Any) -> None:
+        gone = self._datasets.pop(number, None)
+        self.memory.nbytes -= gone[1].nbytes if gone is not None else 0
+
+    def _holds(self, kept: Kept, entry: Entry) -> bool:
+        """Whether an item would be made now as it was."""
+        now = self._around_now()
+        if now != self._around or not self._code.heed() or calls_back():
+            self._around = now
+            self._forget()
+            return False
+        if not kept.reads.hold(entry.shared) or not kept.reads.hold(entry.single):
+            return False
+        return all(file_state(path) == state for path, state in entry.files)
+
+    def _around_now(self) -> tuple[Any, ...]:
+        torch: Any = sys.modules.get("torch")
+        if torch is None:
+            return (mode(), settings_now())
+        modes = (
+            torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype(),
+            torch.get_num_threads(), torch.is_autocast_enabled(), torch._C._len_torch_function_stack(),
+            torch.are_deterministic_algorithms_enabled(),
+        )  # fmt: skip
+        return (mode(), settings_now(), modes)
+
+    # -- handing out
+
+    def _given(self, value: Any, began: float, dataset: Any, index: int, call: Any) -> Any:
+        """What was kept; now and then the item is made all the same, used and compared."""
+        if not self.trial.due():
+            return value
+        between = time.thread_time()
+        with StopIfRaised(self.trial):
+            original = call(_getitem, (dataset, index), {})
+        ended = time.thread_time()
+        self.trial.record(ended - between, between - began, attempt(same, original, value))
+        return original
+
+    # -- filling
+
+    def _filled(self, fill: _Fill, dataset: Any, index: int, call: Any) -> Any:
+        """The item, made by its checked twin and kept; as written if that cannot be."""
+        began = time.thread_time()
+        made = attempt(self._checked, fill, dataset, index)
+        between = time.thread_time()
+        if type(made) is tuple and fill.kept.made > CHECKED_FIRST:
+            self._spend(between - began - self._native_seconds)
+            return made[0]
+        self._spend(between - began)
+        original = call(_getitem, (dataset, index), {})
+        if type(made) is tuple:
+            self._native_seconds = time.thread_time() - between
+            verdict = attempt(same, original, made[0])
+            if isinstance(verdict, No | Failed):
+                self._drop(fill.kept, index)
+                self._refuse(fill.kept, index, f"its twin gave something else ({verdict.reason})")
+        return original
+
+    def _spend(self, seconds: float) -> None:
+        self._fill_seconds += seconds
+        self.trial.cost += max(seconds, 0.0)
+
+    def _checked(self, fill: _Fill, dataset: Any, index: int) -> Any:
+        """The item in a tuple if its checked twin ran to its end and it is kept now; else nothing."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            return self._follow(fill, dataset, index)
+        finally:
+            self._checker.end()
+            self._lock.release()
+
+    def _follow(self, fill: _Fill, dataset: Any, index: int) -> Any:
+        kept = fill.kept
+        compares = kept.made < STATES_EVERY or kept.made % STATES_EVERY == 0
+        streams = _streams() if compares else None
+        around = self._around_now()
+        try:
+            with unheard("error"):
+                value = self._checker.run(dataset, index, kept.reads)
+        except Refused:
+            self._refuse(kept, index, self._checker.reason)
+            return None
+        why = self._why_not(value) or ("it draws random numbers" if compares and streams != _streams() else "")
+        if why or around != self._around_now():
+            self._refuse(kept, index, why or "it changes settings of a library")
+            return None
+        return self._keep(kept, index, value, around)
+
+    def _keep(self, kept: Kept, index: int, value: Any, around: tuple[Any, ...]) -> Any:
+        for leaf in self._checker.leaves:
+            self._code.note(leaf)
+        self._checker.leaves.clear()
+        if around != self._around or not self._code.heed():
+            self._around = around
+            self._forget()
+        files = tuple(dict.fromkeys(self._checker.files))
+        newest = max((state.stamp_ns for _, state in files), default=0)
+        if time.time_ns() - newest < SETTLED_NS or any(file_state(path) != state for path, state in files):
+            return (value,)
+        copy = copied(value)
+        shared, single = kept.reads.freeze()
+        nbytes = (
+            size_of(value) + 600 + 120 * len(single) + sum(len(getattr(read[3], "content", b"")) for read in single)
+        )
+        if self.memory.takes(nbytes):
+            kept.entries[index] = Entry(copy, shared, single, files)
+            kept.made, kept.nbytes = kept.made + 1, kept.nbytes + nbytes
+        return (value,)
+
+    def _why_not(self, value: Any) -> str:
+        """Why an item cannot be kept: it is not its own, or no copy could stand for it."""
+        places: list[tuple[int, int]] = []
+        if not self._is_free(value, places):
+            return "it hands out something that it did not make"
+        places.sort()
+        if any(end > start for (_, end), (start, _) in pairwise(places)):
+            return "two parts of it share memory"
+        copy = copied(value)
+        if copy is None or not same(value, copy):
+            return f"a copy of its {type(value).__name__} could be told from the original"
+        return ""
+
+    def _is_free(self, value: Any, places: list[tuple[int, int]]) -> bool:
+        """Whether nobody else holds what could be changed in an item; where its arrays lie."""
+        if type(value) in (tuple, list):
+            return (type(value) is tuple or self._checker.is_own(value)) and all(
+                self._is_free(v, places) for v in value
+            )
+        if type(value) is dict:
+            return self._checker.is_own(value) and all(self._is_free(v, places) for v in value.values())
+        if is_array(value):
+            places.append(_bounds(value))
+            return self._checker.is_own(value)
+        numpy = sys.modules.get("numpy")
+        if type(value) in (int, float, bool, str, bytes, type(None)) or (numpy and isinstance(value, numpy.generic)):
+            return True
+        return self._checker.is_own(value)
+
+    def _refuse(self, kept: Kept, index: int, why: str) -> None:
+        kept.refused[index] = why
+        self.reasons[why] = self.reasons.get(why, 0) + 1
+        self.trial.decline(why)
+
+    def _drop(self, kept: Kept, index: int) -> None:
+        if kept.entries.pop(index, None) is not None:
+            share = kept.nbytes // (len(kept.entries) + 1)
+            kept.nbytes -= share
+            self.memory.nbytes -= share
+
+    def _forget(self) -> None:
+        for _, kept in self._datasets.values():
+            self.memory.nbytes -= kept.nbytes
+            kept.entries.clear()
+            kept.nbytes = 0
+
+
+class _Fill:
+    """An item that is to be followed and kept."""
+
+    __slots__ = ("kept",)
+
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
+
+
+def _getitem(dataset: Any, index: Any) -> Any:
+    return dataset[index]
+
+
+def _bounds(value: Any) -> tuple[int, int]:
+    """First and last byte of an array or tensor."""
+    numpy: Any = sys.modules["numpy"]
+    low, high = numpy.lib.array_utils.byte_bounds(value if hasattr(value, "flags") else value.numpy())
+    return int(low), int(high)
+
+
+def _streams() -> list[Any]:
+    """The states of the three global random streams."""
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    found: list[Any] = [random.getstate()]
+    if numpy is not None and "numpy.random" in sys.modules:
+        state = numpy.random.get_state()
+        found.append((state[1].tobytes(), *state[2:]))
+    if torch is not None:
+        found.append(torch.get_rng_state().numpy().tobytes())
+    return found

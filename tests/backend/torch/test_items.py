@@ -1,0 +1,154 @@
+"""Items of datasets, kept and as written: the same in every pass, whatever happens between two of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+import sys
+import warnings
+from pathlib import Path
+
+import item_programs
+import numpy
+import pytest
+import torch
+
+from codedag.backends.same import same
+from codedag.instrument.sites import GETITEM, SiteInfo
+from codedag.migrate.memo.items import ItemMemo
+from codedag.migrate.memo.store import Memory
+from codedag.migrate.trial import Trial
+
+PASSES = 5
+
+
+class Site:
+    """As much of a site as a variant asks for."""
+
+    info = SiteInfo(0, GETITEM, "fetch", __file__, 1, 0, 1, 0, "")
+
+
+@pytest.fixture(autouse=True)
+def settings():
+    """Puts back what a program sets for the whole process."""
+    before, errors, where = torch.get_default_dtype(), numpy.geterr(), Path.cwd()
+    stack = numpy.stack
+    with warnings.catch_warnings():
+        yield
+    torch.set_default_dtype(before)
+    torch.set_grad_enabled(True)
+    torch.set_flush_denormal(False)
+    numpy.seterr(**errors)
+    numpy.stack = stack
+    os.chdir(where)
+
+
+def played(source, folder, name, memo=None):
+    """What every item of every pass is, or how it fails; and what the random streams are at the end."""
+    (folder / "files").mkdir(parents=True)
+    module, data = _made(source, folder, name)
+    take = (lambda data, i: data[i]) if memo is None else memo.variant(Site)
+    random.seed(1), numpy.random.seed(1), torch.manual_seed(1)
+    found = []
+    for number in range(PASSES):
+        for index in range(len(data)):
+            try:
+                item = take(data, index)
+                found.append(_kept(item))
+            except (ArithmeticError, OSError, RuntimeError, ValueError, Warning) as error:
+                found.append((type(error), str(error).replace(str(folder), "")))
+                continue
+            getattr(module, "used", lambda item: None)(item)
+        module.between(data, number)
+        found.append((random.random(), numpy.random.rand(), torch.rand(1).item()))
+    return found
+
+
+def _made(source, folder, name):
+    path = folder / f"{name}.py"
+    path.write_text(item_programs.HEAD + source)
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module, module.made(str(folder / "files"))
+
+
+def _kept(item):
+    """A copy of an item: the program may write into it."""
+    if isinstance(item, torch.Tensor):
+        return item.clone()
+    if isinstance(item, numpy.ndarray):
+        return item.copy()
+    if isinstance(item, (tuple, list)):
+        return type(item)(map(_kept, item))
+    if isinstance(item, dict):
+        return {key: _kept(value) for key, value in item.items()}
+    return _kept(item.x) if hasattr(item, "x") else item
+
+
+def memo_of(**settings):
+    return ItemMemo(Trial("items", ignores_speed=True, first=2, every=20), Memory(1 << 28), **settings)
+
+
+def both(source, tmp_path, monkeypatch, memo):
+    monkeypatch.setattr("codedag.migrate.memo.items.SETTLED_NS", 0)
+    monkeypatch.setattr("codedag.migrate.memo.items.FILL_SECONDS", 60.0)
+    plain = played(source, tmp_path / "plain", "item_program")
+    settings_before()
+    again = played(source, tmp_path / "kept", "item_program", memo)
+    assert len(plain) == len(again)
+    for number, (one, other) in enumerate(zip(plain, again, strict=True)):
+        assert same(one, other), f"item {number}: {same(one, other)}"
+
+
+def settings_before():
+    """Sets what the first of two programs may have changed."""
+    torch.set_default_dtype(torch.float32)
+    torch.set_grad_enabled(True)
+    torch.set_flush_denormal(False)
+    numpy.seterr(over="warn")
+    warnings.resetwarnings()
+
+
+@pytest.mark.parametrize("name", item_programs.PROGRAMS)
+def test_items_are_those_of_the_dataset_as_written(tmp_path, monkeypatch, name):
+    both(item_programs.PROGRAMS[name], tmp_path, monkeypatch, memo_of())
+
+
+@pytest.mark.parametrize("name", item_programs.PROGRAMS)
+def test_items_that_are_kept_at_once_are_those_of_the_dataset_as_written(tmp_path, monkeypatch, name):
+    both(item_programs.PROGRAMS[name], tmp_path, monkeypatch, memo_of(expects_repeats=lambda: True))
+
+
+@pytest.mark.parametrize("name", item_programs.KEPT)
+def test_items_without_draws_are_kept(tmp_path, monkeypatch, name):
+    memo = memo_of()
+    both(item_programs.KEPT[name], tmp_path, monkeypatch, memo)
+    assert memo.trial.calls == (PASSES - 2) * 12, memo.reasons
+    assert not memo.trial.mismatches
+    assert not memo.reasons
+
+
+@pytest.mark.parametrize("name", item_programs.REFUSED)
+def test_items_with_effects_are_not_kept_and_the_reason_says_where(tmp_path, monkeypatch, name):
+    word, source = item_programs.REFUSED[name]
+    memo = memo_of()
+    both(source, tmp_path, monkeypatch, memo)
+    assert memo.trial.calls == 0
+    assert all(word in reason for reason in memo.reasons), memo.reasons
+    assert memo.reasons
+
+
+def test_nothing_is_kept_beyond_the_budget(tmp_path, monkeypatch):
+    memo = ItemMemo(Trial("items", ignores_speed=True), Memory(2000))
+    both(item_programs.KEPT["a row of a table"], tmp_path, monkeypatch, memo)
+    assert 0 < memo.trial.calls < 12
+
+
+def test_what_is_kept_of_a_dataset_goes_with_it(tmp_path, monkeypatch):
+    memo = memo_of()
+    both(item_programs.KEPT["a row of a table"], tmp_path, monkeypatch, memo)
+    sys.modules.pop("item_program")
+    assert memo.memory.nbytes == 0
