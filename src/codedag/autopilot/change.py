@@ -110,6 +110,7 @@ class Change(msgspec.Struct):
     what: str
     variant: str = ""
     equivalence: str = "exact"
+    is_known: bool = False  # an earlier run has kept it
     potential: float = 0.0  # share of the process's time that it could save, from the samples
     account: Account = msgspec.field(default_factory=Account)
     evidence: Evidence | None = None

@@ -27,10 +27,8 @@ def is_hot(function: HotFunction, report: HeatReport) -> bool:
     """Whether a function takes enough of the time of late that a change in it could pay."""
     if is_protected(function.file):
         return False
-    recent = max(report.recent_cpu_seconds, 1e-9)
-    if is_installed(function.file):
-        return function.recent_self_seconds >= PACKAGE_SELF_SHARE_MIN * recent
-    return function.recent_seconds >= USER_SHARE_MIN * recent
+    least = PACKAGE_SELF_SHARE_MIN if is_installed(function.file) else USER_SHARE_MIN
+    return share_of(function, report) >= least
 
 
 def is_protected(path: str) -> bool:
@@ -54,14 +52,25 @@ def changeable_share(
     return min(max(reached, 0.0) / max(passed, 1e-9), 1.0) if passed > 0 else 0.0
 
 
-def opening_price(report: HeatReport, left_alone: Collection[tuple[str, str]] = ()) -> float:
-    """CPU seconds that opening the hottest function that could be changed takes, by the size of its source."""
-    hottest = max(_changeable(report, left_alone), key=lambda each: each.self_seconds, default=None)
-    if hottest is None:
-        return COMPILER_PROCESS_SECONDS
-    nbytes = source_nbytes(hottest.file)
+def first_opening_price(report: HeatReport, left_alone: Collection[tuple[str, str]] = ()) -> float:
+    """CPU seconds that opening the first hot function takes: one of the user's, where there is any."""
+    hot = [each for each in _changeable(report, left_alone) if is_hot(each, report)]
+    own = [opening_price(each.file) for each in hot if not is_installed(each.file)]
+    return min(own or (opening_price(each.file) for each in hot), default=COMPILER_PROCESS_SECONDS)
+
+
+def opening_price(path: str, *, is_compiler_running: bool = False) -> float:
+    """CPU seconds that opening a function of a source file takes, by its size."""
+    nbytes = source_nbytes(path)
     price = OPEN_SOURCE_SECONDS_PER_BYTE * min(nbytes, OPEN_SOURCE_NBYTES_MAX)
-    return price if nbytes <= LOCAL_SOURCE_NBYTES_MAX else COMPILER_PROCESS_SECONDS + price
+    is_started = nbytes > LOCAL_SOURCE_NBYTES_MAX and not is_compiler_running
+    return price + COMPILER_PROCESS_SECONDS * is_started
+
+
+def share_of(function: HotFunction, report: HeatReport) -> float:
+    """The share of the CPU time of late that changes in a function could reach: of a package's, its own time alone."""
+    seconds = function.recent_self_seconds if is_installed(function.file) else function.recent_seconds
+    return min(seconds / max(report.recent_cpu_seconds, 1e-9), 1.0)
 
 
 def _changeable_seconds(report: HeatReport, left_alone: Collection[tuple[str, str]]) -> float:

@@ -55,12 +55,14 @@ class Judging:
             self.clock.dirty()
         self.made[number] = (change, applied)
 
-    def trust(self, applied: Applied) -> None:
-        """Begins with a change that an earlier run's turns have shown to be faster."""
+    def take_as_known(self, applied: Applied, *, is_faster: bool) -> None:
+        """Begins with a change that an earlier run has kept; `is_faster`: its turns have shown that."""
         for change, each in self.made.values():
             if each is applied:
-                with self.clock.lock:
-                    self.judge.trust(change)
+                change.is_known = True
+                if is_faster:
+                    with self.clock.lock:
+                        self.judge.trust(change)
 
     def look(self, report: HeatReport) -> None:
         """Brings the accounts up to date, decides by them, and sees to it that turns are counted."""

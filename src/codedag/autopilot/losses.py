@@ -43,7 +43,8 @@ class Losses:
             self.start_over(change, now)
             return False
         share = row.grace_share + row.fill_share_max * self.is_filling(change)
-        return lost > row.grace_seconds + share * (now - best.at)
+        grace = row.known_grace_seconds if change.is_known else row.grace_seconds
+        return lost > grace + share * (now - best.at)
 
     def _lost_since(self, best: _Best, account: Account) -> float:
         saved = self._policy.saved_share_believed * account.saved

@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codedag.autopilot.applied import Watch
-from codedag.autopilot.budget import COMPILER_PROCESS_SECONDS
-from codedag.autopilot.hot import changeable_share, is_hot
+from codedag.autopilot.budget import COMPILER_PROCESS_SECONDS, OPEN_FUNCTION_SECONDS, SWAP_SECONDS
+from codedag.autopilot.hot import changeable_share, is_hot, opening_price, share_of
+from codedag.instrument.cache import Cache
 from codedag.instrument.codes import owner_of
 from codedag.instrument.compiler_process import CompilerProcess
+from codedag.instrument.instrumented_file import FULL
 from codedag.ir import clock as time
+from codedag.ir.sha256 import sha256
 from codedag.ir.verdict import Code, No
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ class Openings:
         self._filled: set[tuple[str, int]] = set()
         self.opened: dict[Function, float] = {}  # when
         self.refused: dict[Function, No] = {}
+        self._is_rewritten: dict[str, bool] = {}  # by an earlier run, whether a source's code with sites is on disk
         self.hot_share = 0.0  # of the time, in functions that a change could reach
 
     @cached_property
@@ -90,9 +95,21 @@ class Openings:
             if room <= 0:
                 return
             key = (function.file, owner_of(function.qualname))
-            if key not in self._wanted and self._is_new(key) and is_hot(function, report):
+            if key in self._wanted or not self._is_new(key) or not is_hot(function, report):
+                continue
+            if self._may_open(function.file, share_of(function, report)):
                 self._wanted[key] = None
                 room -= 1
+
+    def _may_open(self, path: str, share: float) -> bool:
+        """Whether what changes in a function of this file could save pays for parsing and rewriting it."""
+        if any(path == opened for opened, _ in (*self.opened, *self._wanted)):
+            return self._pilot.budget.may(SWAP_SECONDS, share)
+        if path not in self._is_rewritten:
+            self._is_rewritten[path] = _is_on_disk(path)
+        running = "compiler" in self.__dict__ and self.compiler.is_running()
+        price = OPEN_FUNCTION_SECONDS if self._is_rewritten[path] else opening_price(path, is_compiler_running=running)
+        return self._pilot.budget.may(price, share)
 
     def _is_new(self, key: Function) -> bool:
         is_known = key in self.opened or key in self.refused or key in self._pilot.left_alone
@@ -146,3 +163,11 @@ class Openings:
                 if not self._pilot.watches[key].seen:
                     self._pilot.barren.add(key)
                 self._pilot.settle(key)
+
+
+def _is_on_disk(path: str) -> bool:
+    try:
+        digest = sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return False
+    return Cache().load(path, digest, FULL) is not None

@@ -13,6 +13,8 @@ class KindPolicy:
     hits_before_verdict: int = 0  # served calls before its blocks are compared
     fill_share_max: float = 0.0  # share of the time since it began that it may spend before these hits
     grace_seconds: float = 0.05  # loss that its account may show
+    #: The same where an earlier run has kept it: a memo begins empty in every run, and its first calls only fill it.
+    known_grace_seconds: float = 0.25
     grace_share: float = 0.002  # of the time since it began, on top
     carry_over_turns: int = 1  # turns after a flip that still have the other state's work in them
     retry_seconds: float = 30.0  # until a change that was taken back in noise is tried again; doubles each time
@@ -33,7 +35,7 @@ KINDS: dict[str, KindPolicy] = {
     # for 20 s
     "recall": KindPolicy(hits_before_verdict=4, grace_seconds=0.02),
     # one call may be the whole program: there is no second block to wait for
-    "rows": KindPolicy(grace_seconds=0.5),
+    "rows": KindPolicy(grace_seconds=0.5, known_grace_seconds=0.5),
     # threads and allocators keep what an earlier block queued: DataLoaders prefetch two batches a worker
     "settings": KindPolicy(carry_over_turns=3, grace_seconds=0.2, retry_seconds=60.0),
 }

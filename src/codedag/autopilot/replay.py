@@ -91,8 +91,9 @@ class Replay:
         done = attempt(make, file, move)
         for applied in self.pilot.applied[before:]:
             applied.known = True
-            if self.pilot.judging is not None and isinstance(move, KnownChange) and move.evidence.blocks:
-                self.pilot.judging.trust(applied)
+            if self.pilot.judging is not None:
+                is_faster = isinstance(move, KnownChange) and bool(move.evidence.blocks)
+                self.pilot.judging.take_as_known(applied, is_faster=is_faster)
         if isinstance(done, Failed):
             line = file.infos[move.sites[0]].line if move.sites and move.sites[0] < len(file.infos) else 0
             self._refuse(f"{move.kind} of {whose}", f"{shown_path(file.path)}:{line}", done.reason)

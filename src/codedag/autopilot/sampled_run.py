@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from codedag.autopilot.budget import ADVANCE_SECONDS, LOAD_SECONDS, Budget
 from codedag.autopilot.finished import Finished
 from codedag.autopilot.heat import Heat, HeatReport
-from codedag.autopilot.hot import changeable_share, opening_price
+from codedag.autopilot.hot import changeable_share, first_opening_price
 from codedag.instrument import launch
 from codedag.instrument.children import Follower, ReportFolder, follow, unfollow
 from codedag.instrument.guard import Failed, after, attempt
@@ -183,7 +183,7 @@ class SampledRun(Follower):
         share = changeable_share(report, before, self._left_alone)
         if not self._budget.is_worth(LOAD_SECONDS, share, EXPECTED_SAVING):
             return False
-        price = LOAD_SECONDS + opening_price(report, self._left_alone)
+        price = LOAD_SECONDS + first_opening_price(report, self._left_alone)
         return self._budget.is_worth(price, share, EXPECTED_SAVING)
 
     def _start_thread(self) -> None:

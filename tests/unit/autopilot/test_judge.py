@@ -400,6 +400,19 @@ def test_a_lower_estimate_of_what_a_call_saves_is_no_loss(judge, clock):
     assert one.is_in_program
 
 
+def test_a_memo_that_an_earlier_run_kept_may_fill_first(judge, clock):
+    """A memo that had brought 1000x on its calls was taken back for 0.02 s, before any argument had come again."""
+    for number, is_known in enumerate((True, False), 1):
+        one = change(number)
+        one.move, one.is_known = "recall", is_known
+        judge.add(one)
+        one.account.spent = 0.1
+    clock.seconds += 0.5
+    assert [each.changes for each in judge.decide_by_accounts()] == [{2}]
+    judge.changes[1].account.spent = 0.3
+    assert [each.changes for each in judge.decide_by_accounts()] == [{1}]
+
+
 def test_accounts_are_believed_only_in_part(judge):
     assert judge.losses.believed_net(change(1, net=1.0)) == pytest.approx(POLICY.saved_share_believed)
 
