@@ -20,6 +20,7 @@ from codedag.ir.fields import Factor, Natural, NBytes, Seconds, Share
 from codedag.ir.installed import version_of
 from codedag.ir.report import HotFunction, HotTurn
 from codedag.ir.sha256 import sha256
+from codedag.ir.verdict import Code
 
 DIFFERENT = 2.0  # times as much (share, bytes) from which on a change or a program is looked at again
 SHARE_MIN = 0.05  # of the time: functions below it do not tell one kind of run from another
@@ -197,7 +198,9 @@ class Knowledge(msgspec.Struct, kw_only=True):
         """Why a change is not tried again: it was not faster, in a calm hour, with these arguments, share and size."""
         key, wanted = (kind, file, tuple(sites)), list(arguments)
         for change in self.changes:
-            told = change.state == TAKEN_BACK and change.reason_code in NOT_FASTER and change.evidence.is_reliable
+            is_told = change.state == TAKEN_BACK and change.reason_code in NOT_FASTER
+            # a memo without a hit does not depend on how busy the machine was
+            told = is_told and (change.evidence.is_reliable or change.reason_code == Code.NEVER_HIT.value)
             same = change.evidence.arguments == wanted and not change.evidence.differs(share, nbytes)
             if change.key == key and told and same:
                 return f"an earlier run found it not faster: {change.reason}"

@@ -225,10 +225,10 @@ def test_a_verdict_by_account_has_no_noise_and_can_be_read_again(store, script):
     assert again.why_not == ""
 
 
-def _stopped(script, **evidence):
+def _stopped(script, code="slower", **evidence):
     facts = msgspec.structs.asdict(move(script))
     told = Evidence(**{"share": 0.2, "nbytes": 1000, "blocks": 8, "load": 0.5, **evidence})
-    return KnownChange(**facts, state=TAKEN_BACK, reason_code="slower", reason=NOT_FASTER, evidence=told)
+    return KnownChange(**facts, state=TAKEN_BACK, reason_code=code, reason=NOT_FASTER, evidence=told)
 
 
 @pytest.mark.parametrize(
@@ -243,6 +243,8 @@ def _stopped(script, **evidence):
         ({"load": 3.0}, 0.2, 1000, True),
         ({"load": 3.0, "noise": 0.01}, 0.2, 1000, False),
         ({"noise": 0.2}, 0.2, 1000, True),
+        ({"code": "never-hit", "blocks": 0, "load": 3.0}, 0.2, 1000, False),
+        ({"code": "loss", "blocks": 0, "load": 3.0}, 0.2, 1000, True),
     ],
 )
 def test_what_was_not_faster_is_tried_again_if_share_or_size_differ(
