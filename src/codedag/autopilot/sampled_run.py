@@ -37,6 +37,8 @@ LOOK_SECONDS = 0.5  # between two looks at the heat
 #: Of a hot part that could be changed: how likely a faster variant is found, times the share that it saves then.
 EXPECTED_SAVING = 0.4
 JOIN_SECONDS_MAX = 5.0  # of waiting for our thread before a fork and at the end
+#: Until then a program without a turn is taken to be starting: imports run code of packages that is never hot again.
+START_SECONDS_MAX = 10.0
 QUIET_HZ = 10.0  # looks a second at a program in which an earlier run has found nothing to gain
 SILENT_SECONDS = 1.0  # a program that ended earlier gets no run directory and no word, unless one was asked for
 
@@ -180,6 +182,8 @@ class SampledRun(Follower):
     def _is_worth_loading(self, report: HeatReport) -> bool:
         """Whether what can be expected to be saved in the rest of the run pays for the pilot and its first function."""
         before, self._before = self._before, report
+        if report.turn is None and self._budget.elapsed() < START_SECONDS_MAX:
+            return False
         share = changeable_share(report, before, self._left_alone)
         if not self._budget.is_worth(LOAD_SECONDS, share, EXPECTED_SAVING):
             return False

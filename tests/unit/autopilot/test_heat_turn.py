@@ -222,6 +222,12 @@ def test_loops_that_are_over_cold_or_rare_are_no_turns():
     assert choose_turn([], 0.0, 1) is None
 
 
+def test_loops_of_the_import_system_are_no_turns():
+    importing = loop(file="<frozen importlib._bootstrap>", qualname="_handle_fromlist")
+    assert choose_turn([importing], 1.0, 1) is None
+    assert choose_turn([importing, work := loop(depth=9)], 1.0, 1) is work
+
+
 def test_an_event_loop_gives_way_to_what_it_runs():
     events = loop(file="/usr/lib/python3/asyncio/base_events.py", qualname="run_forever")
     work = loop(depth=9)

@@ -12,6 +12,7 @@ SHARE_MIN = 0.2  # of the recent CPU time: loops of the start-up are over
 STALE_SECONDS_MIN = 10.0  # a loop that has not come back for this long and for STALE_PERIODS is over
 STALE_PERIODS = 20.0
 RIVAL_FACTOR = 2.0  # a turn in another thread needs so much more CPU time than one in the main thread
+IMPORTS = "<frozen importlib"  # loops of the import system are the program's start, whatever they repeat
 DISPATCHERS = ("asyncio/base_events.py", "asyncio/runners.py", "concurrent/futures/thread.py", "threading.py")
 
 
@@ -27,6 +28,8 @@ def _threads(loops: Sequence[HotLoop]) -> list[int]:
 
 
 def _fits(loop: HotLoop, recent_cpu_seconds: float) -> bool:
+    if loop.file.startswith(IMPORTS):
+        return False
     is_known = loop.turns_at_least >= TURNS_MIN and 0.0 < loop.period_seconds <= PERIOD_SECONDS_MAX
     is_hot = loop.recent_seconds >= SHARE_MIN * recent_cpu_seconds
     return is_known and is_hot and loop.last_seen_seconds_ago <= _patience_seconds(loop)
