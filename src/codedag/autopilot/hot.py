@@ -42,13 +42,15 @@ def is_protected(path: str) -> bool:
 def changeable_share(
     report: HeatReport, before: HeatReport | None = None, left_alone: Collection[tuple[str, str]] = ()
 ) -> float:
-    """The share of the CPU time since an earlier report in code in which, or in whose native calls, changes are made.
+    """The share of the time since an earlier report in code in which, or in whose native calls, changes are made.
 
-    Imports at the start of a program would hide for long what it does then.
+    Imports at the start of a program would hide for long what it does then.  Time in which the program waits, for
+    others or for a core, is time that no change saves.
     """
-    reached, passed = _changeable_seconds(report, left_alone), report.cpu_seconds
+    reached, passed = _changeable_seconds(report, left_alone), max(report.cpu_seconds, report.wall_seconds)
     if before is not None:
-        reached, passed = reached - _changeable_seconds(before, left_alone), passed - before.cpu_seconds
+        reached -= _changeable_seconds(before, left_alone)
+        passed = max(report.cpu_seconds - before.cpu_seconds, report.wall_seconds - before.wall_seconds)
     return min(max(reached, 0.0) / max(passed, 1e-9), 1.0) if passed > 0 else 0.0
 
 
@@ -71,6 +73,11 @@ def share_of(function: HotFunction, report: HeatReport) -> float:
     """The share of the CPU time of late that changes in a function could reach: of a package's, its own time alone."""
     seconds = function.recent_self_seconds if is_installed(function.file) else function.recent_seconds
     return min(seconds / max(report.recent_cpu_seconds, 1e-9), 1.0)
+
+
+def busy_share(report: HeatReport) -> float:
+    """The share of the time in which the program computes; the rest it waits, for others or for a core."""
+    return min(report.cpu_seconds / max(report.wall_seconds, 1e-9), 1.0)
 
 
 def _changeable_seconds(report: HeatReport, left_alone: Collection[tuple[str, str]]) -> float:

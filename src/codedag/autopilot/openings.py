@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from codedag.autopilot.applied import Watch
 from codedag.autopilot.budget import COMPILER_PROCESS_SECONDS, OPEN_FUNCTION_SECONDS, SWAP_SECONDS
-from codedag.autopilot.hot import changeable_share, is_hot, opening_price, share_of
+from codedag.autopilot.hot import busy_share, changeable_share, is_hot, opening_price, share_of
 from codedag.instrument.cache import Cache
 from codedag.instrument.codes import owner_of
 from codedag.instrument.compiler_process import CompilerProcess
@@ -97,7 +97,7 @@ class Openings:
             key = (function.file, owner_of(function.qualname))
             if key in self._wanted or not self._is_new(key) or not is_hot(function, report):
                 continue
-            if self._may_open(function.file, share_of(function, report)):
+            if self._may_open(function.file, share_of(function, report) * busy_share(report)):
                 self._wanted[key] = None
                 room -= 1
 

@@ -71,8 +71,8 @@ class Items:
         self._applied = applied = Applied(KIND, path, _OWNER, sites, ["items"], trial, "kept in memory")
         applied.known = is_known
         self._pilot.planning.switch(file, applied, {n: self.memo.variant(file.sites[n]) for n in sites})
-        if is_known and self._pilot.judging is not None and known.evidence.blocks:
-            self._pilot.judging.trust(applied)
+        if is_known and self._pilot.judging is not None:
+            self._pilot.judging.take_as_known(applied, is_faster=bool(known.evidence.blocks))
 
     def _plain_code(self, code: CodeType) -> CodeType:
         """The code that a function has without our sites."""
