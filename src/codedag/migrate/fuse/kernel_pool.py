@@ -146,7 +146,11 @@ class Shelf:
 
     def engines(self) -> list[str]:
         """The engines of the kernels that are ready, with what was said about them."""
-        every = [*self.ready, *self._interim.values(), *(k for k in tuple(self.flows.values()) if not isinstance(k, No))]
+        every = [
+            *self.ready,
+            *self._interim.values(),
+            *(k for k in tuple(self.flows.values()) if not isinstance(k, No)),
+        ]
         notes = [f"{k.engine}" + (f" ({k.note})" if getattr(k, "note", "") else "") for k in every]
         return list(dict.fromkeys(notes))
 
