@@ -11,7 +11,7 @@ from codedag.ir.report import Block, Claim, Speed
 if TYPE_CHECKING:
     from codedag.autopilot.change import Interval
     from codedag.autopilot.judging import Judging
-    from codedag.autopilot.report.estimate import Spans
+    from codedag.autopilot.report.spans import Spans
 
 #: Transitions that are marks in the curve of speed.
 SHOWN_STATES = (State.ON_TRIAL, State.TAKEN_BACK)
@@ -49,7 +49,7 @@ def whole_gain(interval: Interval, spans: Spans, with_changes_seconds: float) ->
     Our threads hold up the program by none or all of their time: nobody can say, so the interval has both.
     """
     own = spans.starting + spans.ending
-    beside = spans.observing + spans.checking + spans.beside
+    beside = spans.observing + spans.beside
 
     def gain(ratio: float, held_up: float) -> float:
         return max(spans.whole - own - held_up + with_changes_seconds * (ratio - 1), 0.0) / spans.whole

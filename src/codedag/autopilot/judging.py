@@ -189,7 +189,7 @@ def _is_used(report: HeatReport, in_worker: bool) -> bool:
 def account_of(trial: Trial) -> Account:
     """What a trial has counted and timed, as the account of its change; comparing calls is no cost of the change."""
     served = trial.served()
-    saved = trial.saved(served)[0] if len(trial.pairs) > 1 else 0.0
+    saved = trial.saved(served) if len(trial.pairs) > 1 else 0.0
     return Account(
         saved=saved, spent=trial.cost, calls=trial.calls, served=served, checked=trial.checked,
         mismatches=trial.mismatches,

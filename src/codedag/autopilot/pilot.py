@@ -30,7 +30,6 @@ from codedag.autopilot.planning import Planning
 from codedag.autopilot.processes.exchange import WorkerExchange
 from codedag.autopilot.proving import Proving, WhenProven
 from codedag.autopilot.replay import Replay
-from codedag.autopilot.report.steady_state import Settled
 from codedag.autopilot.scalars import Scalars
 from codedag.autopilot.settings.openmp_wait import Rest
 from codedag.backends.registry import EXACT, Equivalence
@@ -86,7 +85,7 @@ class Pilot:
     watches: dict[Function, Watch] = field(default_factory=dict)
     left_alone: frozenset[Function] = frozenset()  # earlier runs have found nothing to change in them
     barren: set[Function] = field(default_factory=set)  # nothing could be changed in them
-    settled: Settled = field(default_factory=Settled)
+    first_change_at: float | None = None
     started_at: float = 0.0
     forked: int = 0
     team: WorkerExchange = field(init=False)

@@ -13,6 +13,7 @@ from codedag.autopilot.moves.repeats import Repeats
 from codedag.backends.effects import Effects
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import VARIANT
+from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import Code, No
 from codedag.migrate.fuse.chain import Chain
 from codedag.migrate.fuse.chain import Link as ChainLink
@@ -151,4 +152,5 @@ class Planning:
     def begin(self, applied: Applied) -> None:
         """Counts a change as made."""
         self.pilot.applied.append(applied)
-        self.pilot.settled.mark(self.pilot.applied)
+        if self.pilot.first_change_at is None:
+            self.pilot.first_change_at = perf_counter()

@@ -24,8 +24,8 @@ from codedag.autopilot.options import Options
 from codedag.autopilot.pilot import Pilot
 from codedag.autopilot.processes.report_folder import WorkerReports
 from codedag.autopilot.replay import GONE
-from codedag.autopilot.report.estimate import Spans, before_us
 from codedag.autopilot.report.outcome import Outcome, conclude
+from codedag.autopilot.report.spans import Spans, before_us
 from codedag.devices.host import this_machine
 from codedag.instrument import launch
 from codedag.instrument.guard import Failed, after
@@ -209,7 +209,6 @@ def _conclude(pilot: Pilot, spans: Spans, ended: float) -> Outcome:
     spans = replace(
         spans,
         program=ended - pilot.started_at,
-        switched=ended - pilot.settled.first if pilot.settled.first is not None else 0.0,
         ending=2 * (perf_counter() - ended),  # the files are not written yet, which takes about as long
         observing=pilot.observing(),
         beside=pilot.beside + pilot.inline,
@@ -220,7 +219,7 @@ def _conclude(pilot: Pilot, spans: Spans, ended: float) -> Outcome:
 def _keep_events(keeper: Keeper, pilot: Pilot, ended: float) -> None:
     """Writes single calls and memory over time, as far as the program was observed."""
     gathered = pilot.team.gathered()
-    first = pilot.settled.first
+    first = pilot.first_change_at
     switched = {} if first is None else {"switched": round(first * 1e9)}
     keeper.keep(gathered.events(round(pilot.started_at * 1e9), round(ended * 1e9), switched))
 

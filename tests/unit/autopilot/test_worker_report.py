@@ -83,14 +83,6 @@ def test_a_report_that_is_not_one_is_noted_and_the_others_are_read(tmp_path):
     assert len(found) == len(bad) == 1
 
 
-def test_workers_side_by_side_are_counted_as_such(tmp_path):
-    crew = _crew(tmp_path)
-    for process, started in ((2, 100.0), (3, 100.0), (4, 110.0), (5, 110.0)):
-        _reported(crew.folder, process, started=started, seconds=4.0)
-    crew.read()
-    assert crew.concurrency() == pytest.approx(2.0)
-
-
 def test_a_worker_tells_only_news_and_its_last_word(tmp_path):
     crew = _crew(tmp_path)
     crew.in_fork((0, 0))

@@ -47,23 +47,14 @@ def test_the_first_pair_warms_up_and_does_not_count():
     for _ in range(10):
         trial.record(2.0, 1.0, Yes)
     assert (trial.gain(), trial.active) == (2.0, True)
-    assert trial.saved(10) == (10.0, 10.0, 10.0)
+    assert trial.saved(10) == 10.0
 
 
 def test_an_interrupted_call_does_not_count_for_a_hundred_others():
     trial = Trial("x")
     for number in range(40):
         trial.record(2.0 if number != 20 else 500.0, 1.0, Yes)
-    assert trial.saved(100) == (100.0, 100.0, 100.0)
-
-
-def test_few_calls_of_different_lengths_have_wide_bounds():
-    trial = Trial("x", ignores_speed=True)
-    for original in (9.0, 2.0, 3.0, 4.0, 5.0, 6.0):
-        trial.record(original, 1.0, Yes)
-    middle, low, high = trial.saved(10)
-    assert (low, high) == (10.0, 50.0)
-    assert low < middle < high
+    assert trial.saved(100) == 100.0
 
 
 def test_a_change_that_becomes_slow_is_taken_back():

@@ -40,7 +40,6 @@ class WorkerExchange(Follower):
         self._adopted: set[tuple[str, str, tuple[int, ...]]] = set()
         self._began = 0.0
         self._began_worker = 0  # the process in which that was told
-        self._spent = 0  # nanoseconds of observing that are the parent's
         self._capped = False  # whether cv2 has one thread in this worker
 
     def start(self) -> None:
@@ -72,7 +71,7 @@ class WorkerExchange(Follower):
 
     def in_fork(self) -> None:
         """Goes on in a process that was just forked."""
-        self._spent, self._began = site_module.native.spent(), time.perf_counter()
+        self._began = time.perf_counter()
         self.crew.in_fork(self.pilot.begin_anew())
 
     def begin_worker(self) -> None:
@@ -154,7 +153,6 @@ class WorkerExchange(Follower):
         report.refused = [Refusal(r.what, r.where, r.reason) for r in pilot.refused]
         report.kernels = sorted({*pilot.shelf.specs()})
         report.engines = pilot.shelf.engines()
-        report.observing_seconds = (site_module.native.spent() - self._spent) / 1e9
         report.records = self.crew.records(pilot.recorder.gathered())
         if report.ended:  # thousands of calls: written once
             report.records.log = self._log()

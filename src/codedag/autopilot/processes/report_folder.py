@@ -130,16 +130,6 @@ class WorkerReports:
         """The kernels that other processes use."""
         return {kernel for report in self.reports for kernel in report.kernels}
 
-    def concurrency(self) -> float:
-        """How many worker processes were at work at once, on average over the time when there were any."""
-        spans = sorted((r.started, r.started + r.seconds) for r in self.reports if r.seconds > 0)
-        total, covered, until = 0.0, 0.0, 0.0
-        for start, end in spans:
-            total += end - start
-            covered += max(0.0, end - max(start, until))
-            until = max(until, end)
-        return max(1.0, total / covered) if covered > 0 else 1.0
-
 
 def _recommended(each: Iterable[Share]) -> bool:
     every = list(each)

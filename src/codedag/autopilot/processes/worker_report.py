@@ -55,7 +55,6 @@ class WorkerReport(msgspec.Struct, kw_only=True):
     parent: Natural
     started: float  # seconds since the epoch
     seconds: Seconds = 0.0
-    observing_seconds: Seconds = 0.0
     shares: list[Share] = []
     records: Records | None = None  # what it observed
     spans: list[tuple[str, str, Seconds]] = []  # file, function, and how long it was observed

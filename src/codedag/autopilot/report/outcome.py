@@ -8,11 +8,11 @@ import msgspec
 
 from codedag.autopilot.claims import claim_of, speed_of, whole_gain
 from codedag.autopilot.heat_report import heat_of
+from codedag.autopilot.judging import Judging
 from codedag.autopilot.knowledge import Proven
 from codedag.autopilot.pilot import Applied, Pilot
 from codedag.autopilot.processes.worker_report import Share, join, move_of
-from codedag.autopilot.report.estimate import PAGE, PAGE_PER_OPERATION, Estimate, Late, Spans, estimate
-from codedag.autopilot.report.steady_state import since
+from codedag.autopilot.report.spans import Spans
 from codedag.backends.registry import find
 from codedag.ir import Change, CostTable, Declined, Graph, Move, Op, OwnCosts, Plan, Proof, Report, Source
 from codedag.migrate.trial import EVERY, FIRST, RAREST, Trial
@@ -45,7 +45,6 @@ class Result(msgspec.Struct, frozen=True):
     applied: Applied
     own: Applied
     others: list[Share] = []
-    concurrency: float = 1.0  # how many workers were at work at once
 
     @property
     def counts(self) -> bool:
@@ -58,30 +57,11 @@ class Result(msgspec.Struct, frozen=True):
         """Whether the run has judged the change: it was checked, or taken back."""
         return self.applied.trial.checked > 0 or not self.applied.trial.active
 
-    def saved(self) -> tuple[float, float, float]:
-        """Seconds of the program that were saved: middle, low and high; workers save them side by side.
-
-        A program that never waited for its workers gained nothing from them: that is the low end.
-        """
-        own = self.own.trial.served() + self.own.trial.in_part
-        others = sum(max(share.calls - share.checked, 0) for share in self.others) / self.concurrency
-        middle, low, high = self.applied.trial.saved(own + others)
-        if others and low > 0:
-            low *= own / (own + others)
-        return middle, low, high
-
-    def extra(self) -> float:
-        """Seconds that checking cost: checked calls ran twice, if not in part."""
-        if self.own.trial.in_part:
-            return 0.0
-        theirs = sum(b for share in self.others for _, b in share.pairs) / self.concurrency
-        return sum(b for _, b in self.own.trial.pairs) + theirs
-
 
 def results(pilot: Pilot) -> list[Result]:
     """Every change with what this process and its workers saw of it."""
     crew = pilot.team.crew
-    others, concurrency = crew.by_change(), crew.concurrency()
+    others = crew.by_change()
     known = {(a.kind, a.path, tuple(a.sites)): a for a in pilot.applied}
     for key, every in others.items():
         move = every[0].move
@@ -95,7 +75,7 @@ def results(pilot: Pilot) -> list[Result]:
     for key, own in known.items():
         theirs = others.get(key, [])
         joined = replace(own, trial=join(own.trial, theirs)) if theirs else own
-        found.append(Result(joined, own, theirs, concurrency))
+        found.append(Result(joined, own, theirs))
     return found
 
 
@@ -165,8 +145,9 @@ def _report(pilot: Pilot, every: list[Result], graph: Graph, spans: Spans) -> Re
             kept_nbytes=pilot.memory.peak_nbytes, cpu_seconds=0.0 if heat is None else heat.own_seconds,
             start_seconds=spans.starting + spans.ending,
         ),
+        optimised_seconds=spans.whole,
     )  # fmt: skip
-    return _estimated(pilot, base, every, graph, spans) if pilot.judging is None else _claimed(pilot, base, spans)
+    return base if pilot.judging is None else _claimed(pilot, pilot.judging, base, spans)
 
 
 def _with_kept(changes: list[Change], nbytes: int) -> list[Change]:
@@ -176,12 +157,10 @@ def _with_kept(changes: list[Change], nbytes: int) -> list[Change]:
     return [msgspec.structs.replace(each, kept_nbytes=nbytes) if each is only else each for each in changes]
 
 
-def _claimed(pilot: Pilot, base: Report, spans: Spans) -> Report:
+def _claimed(pilot: Pilot, judging: Judging, base: Report, spans: Spans) -> Report:
     """The report with the gain that the judge measured, if it did."""
-    judging = pilot.judging
-    assert judging is not None
     claim, interval = claim_of(judging, spans.starting + spans.ending), judging.judge.gain
-    found = msgspec.structs.replace(base, optimised_seconds=spans.whole, claim=claim, speed=speed_of(judging))
+    found = msgspec.structs.replace(base, claim=claim, speed=speed_of(judging))
     if interval is None or not base.changes:
         return found
     middle, low, high = whole_gain(interval, spans, judging.with_changes_seconds(pilot.started_at + spans.program))
@@ -189,43 +168,6 @@ def _claimed(pilot: Pilot, base: Report, spans: Spans) -> Report:
         found, baseline_seconds=middle * spans.whole, gain=middle, gain_low=low, gain_high=high,
         steady_gain=interval.middle, steady_low=interval.low, steady_high=interval.high,
     )  # fmt: skip
-
-
-def _estimated(pilot: Pilot, base: Report, every: list[Result], graph: Graph, spans: Spans) -> Report:
-    """The report with a gain that is estimated from single calls: nothing was judged by the program's turns."""
-    found = _estimate(pilot, every, graph, spans)
-    made = bool(base.changes)
-    steady = found.steady if made and found.steady is not None else (None, None, None)
-    return msgspec.structs.replace(
-        base, baseline_seconds=found.baseline, optimised_seconds=found.seconds,
-        gain=found.whole[0], gain_low=found.whole[1], gain_high=found.whole[2],
-        steady_gain=steady[0], steady_low=steady[1], steady_high=steady[2], void=found.void if made else "",
-    )  # fmt: skip
-
-
-def _estimate(pilot: Pilot, every: list[Result], graph: Graph, spans: Spans) -> Estimate:
-    parts = [result.saved() for result in every if result.counts]
-    middle, low, high = (sum(part[at] for part in parts) for at in range(3))
-    crew = pilot.team.crew
-    theirs = sum(report.observing_seconds for report in crew.reports) / crew.concurrency()
-    page = PAGE + PAGE_PER_OPERATION * len(graph) if parts else 0.0
-    spans = msgspec.structs.replace(
-        spans, observing=spans.observing + theirs, checking=sum(result.extra() for result in every),
-        ending=spans.ending + page,
-    )  # fmt: skip
-    return estimate(spans, (middle, low, high), _late(pilot, every, spans))
-
-
-def _late(pilot: Pilot, every: list[Result], spans: Spans) -> Late | None:
-    """The part of the run since its last changes, if there is one; nobody knows when workers saved what."""
-    ended = pilot.started_at + spans.program
-    mark = pilot.settled.last(pilot.started_at, ended)
-    if mark is None or not every or any(result.others for result in every):
-        return None
-    saved, checking = zip(*(since(mark, result.own.trial) for result in every), strict=True)
-    counting = [part for part, result in zip(saved, every, strict=True) if result.counts]
-    middle, low, high = (sum(part[at] for part in counting) for at in range(3))
-    return Late(ended - mark[0], sum(checking), (middle, low, high))
 
 
 def _proof(pilot: Pilot, every: list[Result]) -> Proof:
