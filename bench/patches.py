@@ -24,12 +24,12 @@ from typing import Any
 from codedag.backends.registry import EXACT, Substitution
 from codedag.ir.verdict import No, Yes
 from codedag.migrate import _patch_twin
-from codedag.migrate.patches import proxies as stands
+from codedag.migrate.patches import proxies
 from codedag.migrate.patches.dispatch import Guarded
 from codedag.migrate.patches.library_patches import Patch, Patches
 from codedag.migrate.placement.contexts import Contexts
 from codedag.migrate.placement.modes import Mode
-from codedag.migrate.substitute import nan_check as numeric
+from codedag.migrate.substitute import nan_check
 
 CALLS = 50_000
 PACKAGES = ("cv2", "torch", "scipy.ndimage", "scipy.signal", "skimage.filters", "skimage.transform")
@@ -47,14 +47,14 @@ def python_function(value: Any) -> Any:
     return value
 
 
-def stand(function: Callable[..., Any], *runs: Any) -> Any:
-    made = stands.make(function)
-    stands.native.set_layers(made, tuple(stands.native.Layer(run) for run in runs))
+def proxy(function: Callable[..., Any], *runs: Any) -> Any:
+    made = proxies.make(function)
+    proxies.native.set_layers(made, tuple(proxies.native.Layer(run) for run in runs))
     return made
 
 
 def decline(value: Any) -> Any:
-    return stands.native.DECLINED
+    return proxies.native.DECLINED
 
 
 def on_trial(guard: Any, **options: Any) -> Guarded:
@@ -82,13 +82,13 @@ def in_python(function: Callable[..., Any]) -> Callable[..., Any]:
 def forms(function: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
     return {
         "direct": function,
-        "pass through": stand(function),
-        "pass through, counted": stand(function, None),
-        "declined by a Python guard, counted": stand(function, decline),
+        "pass through": proxy(function),
+        "pass through, counted": proxy(function, None),
+        "declined by a Python guard, counted": proxy(function, decline),
         "a plain Python wrapper": in_python(function),
-        "declined by the guard of a substitute": stand(function, on_trial(No("bench"))),
-        "declined by context": stand(function, on_trial(Yes, contexts=Contexts({"nobody/bench.nothing": True}))),
-        "answered by a substitute that does nothing": stand(function, on_trial(Yes, demote=False)),
+        "declined by the guard of a substitute": proxy(function, on_trial(No("bench"))),
+        "declined by context": proxy(function, on_trial(Yes, contexts=Contexts({"nobody/bench.nothing": True}))),
+        "answered by a substitute that does nothing": proxy(function, on_trial(Yes, demote=False)),
     }
 
 
@@ -162,7 +162,7 @@ def sentinel(rounds: int) -> dict[str, Any]:
         operations["scipy.ndimage.sobel"] = lambda: sys.modules["scipy.ndimage"].sobel(image)
     found = {}
     for name, run in operations.items():
-        times = [(once(run), once(lambda: numeric.odd(image))) for _ in range(4 * rounds)]
+        times = [(once(run), once(lambda: nan_check.odd(image))) for _ in range(4 * rounds)]
         found[name] = {"seconds": min(a for a, _ in times), "look": min(b for _, b in times)}
     return found
 
@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     if options.plain:
-        stands.use(_patch_twin)
+        proxies.use(_patch_twin)
     results: dict[str, Any] = {"python": platform.python_version(), "twin": options.plain, "rounds": options.rounds}
     for function in (operator.truth, python_function):
         print(f"{function.__name__}: ns per call (best, median; over the direct call: best, median)")

@@ -12,6 +12,7 @@ from codedag.ir import (
     CostTable,
     Decision,
     Declined,
+    DeviceValue,
     Edge,
     Event,
     Events,
@@ -27,7 +28,6 @@ from codedag.ir import (
     Proof,
     Pu,
     Report,
-    Resident,
     RunInfo,
     Step,
     Transfer,
@@ -215,7 +215,7 @@ def _events() -> Events:
         least_seconds=0.001,
         lanes=[Lane(process=7, thread=1, name="MainThread"), Lane(process=8, thread=1, name="MainThread")],
         calls=calls,
-        memory=[Resident(7, at / 10, 100_000_000 + at * 10_000_000) for at in range(15)],
+        memory=[DeviceValue(7, at / 10, 100_000_000 + at * 10_000_000) for at in range(15)],
         marks=[Mark(name="switched", seconds=0.4)],
     )
 

@@ -507,7 +507,7 @@ def test_recursion_folds_into_itself(tmp_path):
 PLAIN = """
 import numpy as np
 
-class Shelf:
+class KernelPool:
     def __init__(self, items):
         self.items = items
     def __getitem__(self, key):
@@ -517,7 +517,7 @@ def names_of(shelf):
     return sorted(shelf["names"], key=len)
 
 def looks(data):
-    names = names_of(Shelf({"names": ["b", "aa"]}))
+    names = names_of(KernelPool({"names": ["b", "aa"]}))
     return np.sqrt(data), names
 
 def keeps(data):

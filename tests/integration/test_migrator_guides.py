@@ -162,8 +162,8 @@ for _ in range(12):
 for name, stats in migrator.get_stats().items():
     print(name, stats["calls"], stats["reason"])
 migrator.restore()
-from codedag.migrate.patches import proxies as stands
-assert not any(map(stands.is_stand, (minimum_filter, median, erosion)))
+from codedag.migrate.patches import proxies
+assert not any(map(proxies.is_proxy, (minimum_filter, median, erosion)))
 """
 
 

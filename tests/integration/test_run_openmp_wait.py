@@ -15,7 +15,7 @@ pytestmark = pytest.mark.long
 ALWAYS = """
 import codedag.autopilot.settings.openmp_wait as rest
 rest.BLOCK = 1
-rest.Course._decide = lambda self: setattr(self, "decided", True)
+rest.WaitTrial._decide = lambda self: setattr(self, "decided", True)
 rest.SAVES = rest.NOT_SLOWER = 0.0
 """
 PROGRAM = """

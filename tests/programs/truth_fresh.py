@@ -484,7 +484,7 @@ def pipeline_of_generators(a):
     return np.stack([x for x in finish(augment(load()))])
 
 
-class Shelf:
+class KernelPool:
     def __init__(self, a):
         self.a = a
 
@@ -499,7 +499,7 @@ class Shelf:
 
 @flows("add>sqrt", "sqrt>exp", "exp>stack")
 def sequence_protocol(a):
-    return np.stack([np.exp(x) for x in Shelf(a)])
+    return np.stack([np.exp(x) for x in KernelPool(a)])
 
 
 class Counter:

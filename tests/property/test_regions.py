@@ -17,7 +17,7 @@ from codedag.instrument import sites as site_module
 from codedag.instrument.program import Program
 from codedag.ir.verdict import No
 from codedag.migrate import region
-from codedag.migrate.fuse.kernel_pool import Shelf
+from codedag.migrate.fuse.kernel_pool import KernelPool
 from codedag.migrate.region import Region
 from codedag.migrate.trial import Trial
 from codedag.trace.recorder import Recorder
@@ -139,7 +139,7 @@ class Applied:
         file, self.trials = self.program.files[PATH], []
         self.program.settle(PATH, name)
         for found in find.regions(file, name, [t for t in recorder.templates if t.site.info.owner == name]):
-            trial, shelf = NeverDue(name), Shelf(synchronous=True)
+            trial, shelf = NeverDue(name), KernelPool(synchronous=True)
             sites, between = ([file.sites[i] for i in part] for part in (found.sites, found.between))
             own = Region(found, sites, between, shelf.loops, trial, Effects())
             self.program.plan(PATH, name, own.variants())

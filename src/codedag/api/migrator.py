@@ -10,10 +10,10 @@ from typing import Any
 
 from codedag.backends.registry import EXACT, Equivalence
 from codedag.ir import Plan
-from codedag.migrate.patches import proxies as stands
+from codedag.migrate.patches import proxies
 from codedag.migrate.placement.migrator import Migrator
 from codedag.migrate.placement.modes import Mode
-from codedag.migrate.placement.requests import BadPlan, Wish, Wishes, wishes_of
+from codedag.migrate.placement.requests import BadPlan, Request, Requests, requests_of
 
 AnyPlan = Plan | Mapping[str, Any] | str | os.PathLike[str]
 Allowed = Collection[str | Equivalence]
@@ -27,18 +27,18 @@ class PipelineMigrator:
     """
 
     def __init__(
-        self, wishes: Wishes, mode: str | Mode = "sample", allow: Allowed = (EXACT,), demote: bool = True
+        self, requests: Requests, mode: str | Mode = "sample", allow: Allowed = (EXACT,), demote: bool = True
     ) -> None:
         named = [allow] if allow is None or isinstance(allow, str | Equivalence) else allow
         classes = [equivalence(one) for one in named]
-        self._migrator = Migrator(wishes, mode, classes, demote)
+        self._migrator = Migrator(requests, mode, classes, demote)
         self._blocks = 0  # `with` blocks of this migrator that were entered and not left, in any thread
         self._entering = threading.Lock()
 
     @classmethod
     def from_plan(cls, plan: AnyPlan, default_device: str | None = None, **options: Any) -> PipelineMigrator:
         """The migrator of a plan; the default device is that of entries which name none."""
-        return cls(wishes_of(plan, default_device), **options)
+        return cls(requests_of(plan, default_device), **options)
 
     @classmethod
     def from_json(
@@ -49,7 +49,7 @@ class PipelineMigrator:
             raise BadPlan(
                 f"path: {path!r:.80} is not a path", hint="Give the path of a plan; `from_plan` takes others."
             )
-        return cls(wishes_of(os.fspath(path), default_device), **options)
+        return cls(requests_of(os.fspath(path), default_device), **options)
 
     @classmethod
     def from_optimizer(
@@ -96,7 +96,7 @@ class PipelineMigrator:
     @property
     def notes(self) -> tuple[str, ...]:
         """The parts of the plan that need `codedag run`, and what other processes counted and could not tell."""
-        return (*self._migrator.wishes.notes, *self._migrator.missing)
+        return (*self._migrator.requests.notes, *self._migrator.missing)
 
     def __enter__(self) -> PipelineMigrator:
         with self._entering:
@@ -149,14 +149,14 @@ class UniversalWrapper:
     """One function with its registered substitutes on trial, without anything being replaced."""
 
     def __init__(self, func_path: str, original_func: Callable[..., Any] | None = None, device: str = "cpu") -> None:
-        self._migrator = Migrator(Wishes((Wish(func_path, func_path, device),)))
+        self._migrator = Migrator(Requests((Request(func_path, func_path, device),)))
         self._patch = self._migrator.patch_of(func_path)
         function = original_func if self._patch is None else original_func or self._patch.original
         if function is None:
             raise BadPlan(f"{func_path} is not loaded", hint="Import its library first, or give original_func.")
-        self._stand = stands.make(stands.behind(function))
+        self._stand = proxies.make(proxies.behind(function))
         if self._patch is not None and self._patch.possible():
-            stands.native.set_layers(self._stand, (self._patch.layer,))
+            proxies.native.set_layers(self._stand, (self._patch.layer,))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the original gives."""

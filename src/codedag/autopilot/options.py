@@ -6,16 +6,16 @@ import msgspec
 
 from codedag.backends.registry import EXACT, Equivalence
 from codedag.ir import Plan
-from codedag.migrate.placement.requests import Wishes
+from codedag.migrate.placement.requests import Requests
 
 MAX_OVERHEAD = 0.05  # share of the time that observing may take
 
 
 class Options(msgspec.Struct, frozen=True):
-    """The wishes of one run; what is not said is as careful as possible."""
+    """The requests of one run; what is not said is as careful as possible."""
 
     plan: Plan | None = None
-    wishes: Wishes | None = None  # functions that the plan places on units
+    requests: Requests | None = None  # functions that the plan places on units
     observe_only: bool = False
     fresh: bool = False  # plans of earlier runs are ignored
     allow: tuple[Equivalence, ...] = (EXACT,)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from codedag.autopilot import find
 from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
 from codedag.autopilot.budget import KERNEL_SECONDS, Budget, unlimited
+from codedag.autopilot.idle_code import IdleCode
 from codedag.autopilot.judging import Judging
 from codedag.autopilot.knowledge import Proven
 from codedag.autopilot.moves.items import Items
@@ -30,17 +31,16 @@ from codedag.autopilot.planning import Planning
 from codedag.autopilot.processes.exchange import WorkerExchange
 from codedag.autopilot.proving import Proving, WhenProven
 from codedag.autopilot.replay import Replay
-from codedag.autopilot.scalars import Scalars
-from codedag.autopilot.settings.openmp_wait import Rest
+from codedag.autopilot.settings.openmp_wait import OpenMPWait
 from codedag.backends.registry import EXACT, Equivalence
 from codedag.instrument import sites as site_module
 from codedag.instrument.hidden_thread import HiddenThread
 from codedag.instrument.program import InstrumentedFile, Program
 from codedag.ir import Plan
 from codedag.ir import clock as time
-from codedag.migrate.fuse.kernel_pool import Shelf
+from codedag.migrate.fuse.kernel_pool import KernelPool
 from codedag.migrate.guard import Failed, attempt
-from codedag.migrate.malloc_trim import Heap
+from codedag.migrate.malloc_trim import FreedMemory
 from codedag.migrate.memo.store import Memory
 from codedag.trace.events import Log
 from codedag.trace.recorder import Recorder, Template, shown_path
@@ -76,8 +76,8 @@ class Pilot:
     on_tick: Callable[[], None] = lambda: None
     earlier_verdict: Callable[[Applied], str] = lambda _: ""  # why an earlier run's verdict forbids a trial
     recorder: Recorder = field(init=False)
-    shelf: Shelf = field(init=False)
-    rest: Rest = field(default_factory=Rest)
+    shelf: KernelPool = field(init=False)
+    rest: OpenMPWait = field(default_factory=OpenMPWait)
     applied: list[Applied] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -90,8 +90,8 @@ class Pilot:
     forked: int = 0
     team: WorkerExchange = field(init=False)
     replay: Replay = field(init=False)
-    heap: Heap = field(init=False)
-    scalars: Scalars = field(init=False)
+    heap: FreedMemory = field(init=False)
+    scalars: IdleCode = field(init=False)
     planning: Planning = field(init=False)
     prove: Proving = field(init=False)
     when_proven: WhenProven = field(init=False)
@@ -120,12 +120,12 @@ class Pilot:
         self.recorder = Recorder(self.program.names, self._saw)
         self.prove = Proving(self.synchronous, self._aside, self.is_beside, self.budget)
         self.budget.cpu_clock = self._cpu_seconds
-        self.shelf = Shelf(synchronous=self.synchronous, may_compile=self._may_compile_kernel)
+        self.shelf = KernelPool(synchronous=self.synchronous, may_compile=self._may_compile_kernel)
         self.team, self.replay = WorkerExchange(self), Replay(self)
         self.planning = Planning(self)
         self.rows, self.recalled, self.when_proven = Rows(self), Recalled(self), WhenProven(self)
         self.items = Items(self)
-        self.heap, self.scalars = Heap(self.memory.most_nbytes), Scalars(self)
+        self.heap, self.scalars = FreedMemory(self.memory.most_nbytes), IdleCode(self)
 
     def _cpu_seconds(self) -> float:
         """CPU seconds of our thread and of the processes that work for it."""

@@ -132,10 +132,10 @@ def _pilot(program: Program, keeper: Keeper, options: Options, worker_of: int, b
         max_overhead=options.max_overhead,
         memory=Memory(options.budget_nbytes, Disk(options.disk_nbytes) if options.disk_nbytes else None),
     )
-    if options.wishes is not None and options.wishes.wanted:
+    if options.requests is not None and options.requests.wanted:
         from codedag.autopilot.moves.placement import Placed  # with all that library patches need
 
-        pilot.placed = Placed(pilot, options.wishes)
+        pilot.placed = Placed(pilot, options.requests)
     pilot.team.crew = WorkerReports(None if keeper.broken else keeper.path / "workers", parent=worker_of)
     if not worker_of and not keeper.has_workers:
         pilot.team.crew.prepare()

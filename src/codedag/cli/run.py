@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from codedag.autopilot.options import Options
     from codedag.instrument.launch import Target
     from codedag.ir import Plan, Report
-    from codedag.migrate.placement.requests import Wishes
+    from codedag.migrate.placement.requests import Requests
     from codedag.trace.rundir import Keeper
     from codedag.view.summary import Line, Screen
 #: What starts other programs rather than doing the work.
@@ -126,8 +126,8 @@ def _options(asked: dict[str, Any]) -> Options:
 
     words = {name.replace("_", "-"): value for name, value in asked.items() if value not in (None, False)}
     chosen = settings(Path.cwd()) | {name: SETTINGS[name](value) for name, value in words.items()}
-    plan, wishes = _plan(chosen["plan"]) if "plan" in chosen else (None, None)
-    found = Options(plan, wishes, chosen.get("observe-only", False), chosen.get("fresh", False))
+    plan, requests = _plan(chosen["plan"]) if "plan" in chosen else (None, None)
+    found = Options(plan, requests, chosen.get("observe-only", False), chosen.get("fresh", False))
     allow = tuple(map(Equivalence, chosen.get("allow", ("exact",))))
     return replace(
         found, allow=allow, budget_nbytes=chosen.get("budget-ram"), disk_nbytes=chosen.get("budget-disk", 0),
@@ -136,7 +136,7 @@ def _options(asked: dict[str, Any]) -> Options:
     )  # fmt: skip
 
 
-def _plan(path: str) -> tuple[Plan, Wishes]:
+def _plan(path: str) -> tuple[Plan, Requests]:
     from codedag.autopilot.moves.placement import read  # with all that library patches need
 
     return read(path)

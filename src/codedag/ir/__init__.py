@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from codedag.ir.errors import CannotPlan as CannotPlan
     from codedag.ir.errors import CannotWrite as CannotWrite
     from codedag.ir.errors import CodedagError as CodedagError
+    from codedag.ir.events import DeviceValue as DeviceValue
     from codedag.ir.events import Event as Event
     from codedag.ir.events import Events as Events
     from codedag.ir.events import Lane as Lane
     from codedag.ir.events import Mark as Mark
-    from codedag.ir.events import Resident as Resident
     from codedag.ir.files import write_atomically as write_atomically
     from codedag.ir.graph import Carried as Carried
     from codedag.ir.graph import Edge as Edge
@@ -107,7 +107,7 @@ _HOMES = {
     "Proof": "report",
     "Pu": "machine",
     "Report": "report",
-    "Resident": "events",
+    "DeviceValue": "events",
     "RunDirectory": "store",
     "RunInfo": "run",
     "Segment": "plan",
@@ -145,6 +145,7 @@ __all__ = [
     "CostTable",
     "Decision",
     "Declined",
+    "DeviceValue",
     "Edge",
     "Event",
     "Events",
@@ -168,7 +169,6 @@ __all__ = [
     "Proof",
     "Pu",
     "Report",
-    "Resident",
     "RunDirectory",
     "RunInfo",
     "Segment",

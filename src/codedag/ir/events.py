@@ -27,7 +27,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
     nbytes: NBytes
 
 
-class Resident(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class DeviceValue(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How many bytes of memory a process had at one time of the run."""
 
     process: Natural
@@ -52,7 +52,7 @@ class Events(msgspec.Struct, frozen=True, kw_only=True):
     least_seconds: Seconds
     lanes: list[Lane]
     calls: list[Event]
-    memory: list[Resident] = msgspec.field(default_factory=list)
+    memory: list[DeviceValue] = msgspec.field(default_factory=list)
     marks: list[Mark] = msgspec.field(default_factory=list)
 
     def __post_init__(self) -> None:

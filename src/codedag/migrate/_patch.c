@@ -1,4 +1,4 @@
-/* What stands in for a function of a library, and the walk over the heap that finds who holds the function.
+/* What is the proxy of a function of a library, and the walk over the heap that finds who holds the function.
  *
  * In C because a Python function in between costs 350 ns per call, adds a frame that tracebacks, warnings and
  * sys._getframe see, and cannot swap a reference in one step while other threads run.
@@ -19,18 +19,18 @@
 typedef struct { PyObject_HEAD PyObject *run; unsigned long long calls, fast, checked, declined; } Layer;
 typedef struct { PyObject_HEAD PyObject *after; } Then;
 typedef struct { PyObject_HEAD vectorcallfunc vectorcall; PyObject *function, *callback; } After;
-typedef struct { PyObject_HEAD vectorcallfunc vectorcall; PyObject *original, *layers, *weak; } Stand;
+typedef struct { PyObject_HEAD vectorcallfunc vectorcall; PyObject *original, *layers, *weak; } Proxy;
 
-static PyTypeObject LayerType, ThenType, AfterType, StandType, BindingStandType, HardStandType, HardBindingStandType;
+static PyTypeObject LayerType, ThenType, AfterType, ProxyType, BindingProxyType, HardProxyType, HardBindingProxyType;
 static PyObject *declined_answer, *reduced;
 
-/* Which stands run a replacement in this thread.  On the heap, and unlinked by address: a library that switches C
+/* Which proxies run a replacement in this thread.  On the heap, and unlinked by address: a library that switches C
  * stacks would leave a list on the stack dangling. */
-typedef struct Running { PyObject *stand; struct Running *next; } Running;
+typedef struct Running { PyObject *proxy; struct Running *next; } Running;
 static THREAD_LOCAL Running *running;
 
-static int is_running(PyObject *stand) {
-    for (Running *r = running; r; r = r->next) if (r->stand == stand) return 1;
+static int is_running(PyObject *proxy) {
+    for (Running *r = running; r; r = r->next) if (r->proxy == proxy) return 1;
     return 0;
 }
 
@@ -119,16 +119,16 @@ static PyTypeObject AfterType = {
     .tp_traverse = (traverseproc)after_traverse, .tp_clear = (inquiry)after_clear,
     .tp_dealloc = (destructor)after_dealloc, .tp_doc = "After(function, callback): callback(first argument) at the end."};
 
-/* ---- Stand ---- */
-static int binds(PyObject *o) { return Py_IS_TYPE(o, &BindingStandType) || Py_IS_TYPE(o, &HardBindingStandType); }
-static int is_stand(PyObject *o) { return Py_IS_TYPE(o, &StandType) || Py_IS_TYPE(o, &HardStandType) || binds(o); }
+/* ---- Proxy ---- */
+static int binds(PyObject *o) { return Py_IS_TYPE(o, &BindingProxyType) || Py_IS_TYPE(o, &HardBindingProxyType); }
+static int is_proxy(PyObject *o) { return Py_IS_TYPE(o, &ProxyType) || Py_IS_TYPE(o, &HardProxyType) || binds(o); }
 
-static PyObject *plain(Stand *s, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+static PyObject *plain(Proxy *s, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     if (!s->original) { PyErr_SetString(PyExc_ReferenceError, "the function is gone"); return NULL; }
     return PyObject_Vectorcall(s->original, args, nargsf, kwnames);
 }
 
-static PyObject *replaced(Stand *s, Layer *layer, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+static PyObject *replaced(Proxy *s, Layer *layer, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     Running *mine = PyMem_Malloc(sizeof(Running));
     if (!mine) return PyErr_NoMemory();
     *mine = (Running){(PyObject *)s, running};
@@ -140,7 +140,7 @@ static PyObject *replaced(Stand *s, Layer *layer, PyObject *const *args, size_t 
     return result;
 }
 
-static PyObject *seen(Stand *s, Then *then, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+static PyObject *seen(Proxy *s, Then *then, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     PyObject *result = plain(s, args, nargsf, kwnames);
     if (!result) return NULL;
     Running *mine = PyMem_Malloc(sizeof(Running));
@@ -154,7 +154,7 @@ static PyObject *seen(Stand *s, Then *then, PyObject *const *args, size_t nargsf
     return result;
 }
 
-static PyObject *through(Stand *s, PyObject *layers, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+static PyObject *through(Proxy *s, PyObject *layers, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     for (Py_ssize_t i = PyTuple_GET_SIZE(layers) - 1; i >= 0; i--) {
         Layer *layer = (Layer *)PyTuple_GET_ITEM(layers, i);
         layer->calls++;
@@ -174,8 +174,8 @@ static PyObject *through(Stand *s, PyObject *layers, PyObject *const *args, size
     return plain(s, args, nargsf, kwnames);
 }
 
-static PyObject *stand_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
-    Stand *s = (Stand *)self;
+static PyObject *proxy_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    Proxy *s = (Proxy *)self;
     PyObject *layers = s->layers;
     if (!layers || !PyTuple_GET_SIZE(layers) || is_running(self)) return plain(s, args, nargsf, kwnames);
     Py_INCREF(layers); /* another thread may take them away meanwhile */
@@ -186,25 +186,25 @@ static PyObject *stand_call(PyObject *self, PyObject *const *args, size_t nargsf
     return result;
 }
 
-static PyObject *stand_new(PyTypeObject *type, PyObject *args, PyObject *kwds) {
+static PyObject *proxy_new(PyTypeObject *type, PyObject *args, PyObject *kwds) {
     PyObject *original;
-    if (!PyArg_ParseTuple(args, "O:Stand", &original)) return NULL;
-    Stand *self = (Stand *)type->tp_alloc(type, 0);
+    if (!PyArg_ParseTuple(args, "O:Proxy", &original)) return NULL;
+    Proxy *self = (Proxy *)type->tp_alloc(type, 0);
     if (!self) return NULL;
-    self->vectorcall = stand_call;
+    self->vectorcall = proxy_call;
     self->original = Py_NewRef(original);
     return (PyObject *)self;
 }
-static int stand_traverse(Stand *self, visitproc visit, void *arg) {
+static int proxy_traverse(Proxy *self, visitproc visit, void *arg) {
     Py_VISIT(self->original);
     Py_VISIT(self->layers);
     return 0;
 }
-static int stand_clear(Stand *self) { Py_CLEAR(self->original); Py_CLEAR(self->layers); return 0; }
-static void stand_dealloc(Stand *self) {
+static int proxy_clear(Proxy *self) { Py_CLEAR(self->original); Py_CLEAR(self->layers); return 0; }
+static void proxy_dealloc(Proxy *self) {
     PyObject_GC_UnTrack(self);
     if (self->weak) PyObject_ClearWeakRefs((PyObject *)self);
-    stand_clear(self);
+    proxy_clear(self);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -215,81 +215,81 @@ static int is_own(PyObject *name, int binding) {
     for (int i = 0; own[i]; i++) if (PyUnicode_CompareWithASCIIString(name, own[i]) == 0) return 1;
     return binding && PyUnicode_CompareWithASCIIString(name, "__get__") == 0;
 }
-static PyObject *stand_getattro(PyObject *self, PyObject *name) {
-    Stand *s = (Stand *)self;
+static PyObject *proxy_getattro(PyObject *self, PyObject *name) {
+    Proxy *s = (Proxy *)self;
     if (!s->original || is_own(name, binds(self))) return PyObject_GenericGetAttr(self, name);
     return PyObject_GetAttr(s->original, name);
 }
-static int stand_setattro(PyObject *self, PyObject *name, PyObject *value) {
-    Stand *s = (Stand *)self;
+static int proxy_setattro(PyObject *self, PyObject *name, PyObject *value) {
+    Proxy *s = (Proxy *)self;
     return s->original ? PyObject_SetAttr(s->original, name, value) : PyObject_GenericSetAttr(self, name, value);
 }
-static PyObject *stand_repr(Stand *s) { return s->original ? PyObject_Repr(s->original) : PyUnicode_FromString("<gone>"); }
-static PyObject *stand_str(Stand *s) { return s->original ? PyObject_Str(s->original) : PyUnicode_FromString("<gone>"); }
-static Py_hash_t stand_hash(Stand *s) { return s->original ? PyObject_Hash(s->original) : _Py_HashPointer(s); }
-static PyObject *behind(PyObject *o) { return is_stand(o) && ((Stand *)o)->original ? ((Stand *)o)->original : o; }
-static PyObject *stand_compare(PyObject *a, PyObject *b, int op) {
-    if (!((Stand *)a)->original) Py_RETURN_NOTIMPLEMENTED;
+static PyObject *proxy_repr(Proxy *s) { return s->original ? PyObject_Repr(s->original) : PyUnicode_FromString("<gone>"); }
+static PyObject *proxy_str(Proxy *s) { return s->original ? PyObject_Str(s->original) : PyUnicode_FromString("<gone>"); }
+static Py_hash_t proxy_hash(Proxy *s) { return s->original ? PyObject_Hash(s->original) : _Py_HashPointer(s); }
+static PyObject *behind(PyObject *o) { return is_proxy(o) && ((Proxy *)o)->original ? ((Proxy *)o)->original : o; }
+static PyObject *proxy_compare(PyObject *a, PyObject *b, int op) {
+    if (!((Proxy *)a)->original) Py_RETURN_NOTIMPLEMENTED;
     return PyObject_RichCompare(behind(a), behind(b), op);
 }
-static PyObject *stand_get(PyObject *self, PyObject *object, PyObject *type) {
+static PyObject *proxy_get(PyObject *self, PyObject *object, PyObject *type) {
     if (!object || object == Py_None) return Py_NewRef(self);
     return PyMethod_New(self, object);
 }
-static PyObject *stand_reduce_ex(PyObject *self, PyObject *protocol) {
-    if (!reduced || !((Stand *)self)->original) { PyErr_SetString(PyExc_TypeError, "cannot be pickled"); return NULL; }
-    return PyObject_CallFunctionObjArgs(reduced, ((Stand *)self)->original, protocol, NULL);
+static PyObject *proxy_reduce_ex(PyObject *self, PyObject *protocol) {
+    if (!reduced || !((Proxy *)self)->original) { PyErr_SetString(PyExc_TypeError, "cannot be pickled"); return NULL; }
+    return PyObject_CallFunctionObjArgs(reduced, ((Proxy *)self)->original, protocol, NULL);
 }
-static PyObject *stand_reduce(PyObject *self, PyObject *unused) {
+static PyObject *proxy_reduce(PyObject *self, PyObject *unused) {
     PyObject *zero = PyLong_FromLong(0);
-    PyObject *result = zero ? stand_reduce_ex(self, zero) : NULL;
+    PyObject *result = zero ? proxy_reduce_ex(self, zero) : NULL;
     Py_XDECREF(zero);
     return result;
 }
-static PyObject *stand_same(PyObject *self, PyObject *unused) { return Py_NewRef(self); }
-static PyMethodDef stand_methods[] = {
-    {"__reduce_ex__", stand_reduce_ex, METH_O, NULL},
-    {"__reduce__", stand_reduce, METH_NOARGS, NULL},
-    {"__copy__", stand_same, METH_NOARGS, NULL},
-    {"__deepcopy__", stand_same, METH_O, NULL},
+static PyObject *proxy_same(PyObject *self, PyObject *unused) { return Py_NewRef(self); }
+static PyMethodDef proxy_methods[] = {
+    {"__reduce_ex__", proxy_reduce_ex, METH_O, NULL},
+    {"__reduce__", proxy_reduce, METH_NOARGS, NULL},
+    {"__copy__", proxy_same, METH_NOARGS, NULL},
+    {"__deepcopy__", proxy_same, METH_O, NULL},
     {NULL}};
-static PyMemberDef stand_members[] = {{"__wrapped__", T_OBJECT_EX, offsetof(Stand, original), READONLY, NULL}, {NULL}};
+static PyMemberDef proxy_members[] = {{"__wrapped__", T_OBJECT_EX, offsetof(Proxy, original), READONLY, NULL}, {NULL}};
 
 #define STAND(name, flags, get, weaklist)                                                                                       \
-    {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._patch." name, .tp_basicsize = sizeof(Stand),          \
+    {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._patch." name, .tp_basicsize = sizeof(Proxy),          \
      .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | flags,                        \
-     .tp_vectorcall_offset = offsetof(Stand, vectorcall), .tp_call = PyVectorcall_Call, .tp_new = stand_new,          \
-     .tp_traverse = (traverseproc)stand_traverse, .tp_clear = (inquiry)stand_clear,                                   \
-     .tp_dealloc = (destructor)stand_dealloc, .tp_getattro = stand_getattro, .tp_setattro = stand_setattro,           \
-     .tp_repr = (reprfunc)stand_repr, .tp_str = (reprfunc)stand_str, .tp_hash = (hashfunc)stand_hash,                 \
-     .tp_richcompare = stand_compare, .tp_weaklistoffset = weaklist, .tp_methods = stand_methods,        \
-     .tp_members = stand_members, .tp_descr_get = get}
-#define WEAK offsetof(Stand, weak)
+     .tp_vectorcall_offset = offsetof(Proxy, vectorcall), .tp_call = PyVectorcall_Call, .tp_new = proxy_new,          \
+     .tp_traverse = (traverseproc)proxy_traverse, .tp_clear = (inquiry)proxy_clear,                                   \
+     .tp_dealloc = (destructor)proxy_dealloc, .tp_getattro = proxy_getattro, .tp_setattro = proxy_setattro,           \
+     .tp_repr = (reprfunc)proxy_repr, .tp_str = (reprfunc)proxy_str, .tp_hash = (hashfunc)proxy_hash,                 \
+     .tp_richcompare = proxy_compare, .tp_weaklistoffset = weaklist, .tp_methods = proxy_methods,        \
+     .tp_members = proxy_members, .tp_descr_get = get}
+#define WEAK offsetof(Proxy, weak)
 /* The hard ones take no weak references, as ufuncs do not: registries keep either the one or the other as a key. */
-static PyTypeObject StandType = STAND("Stand", 0, NULL, WEAK);
-static PyTypeObject HardStandType = STAND("HardStand", 0, NULL, 0);
-static PyTypeObject BindingStandType = STAND("BindingStand", Py_TPFLAGS_METHOD_DESCRIPTOR, stand_get, WEAK);
-static PyTypeObject HardBindingStandType = STAND("HardBindingStand", Py_TPFLAGS_METHOD_DESCRIPTOR, stand_get, 0);
+static PyTypeObject ProxyType = STAND("Proxy", 0, NULL, WEAK);
+static PyTypeObject HardProxyType = STAND("HardProxy", 0, NULL, 0);
+static PyTypeObject BindingProxyType = STAND("BindingProxy", Py_TPFLAGS_METHOD_DESCRIPTOR, proxy_get, WEAK);
+static PyTypeObject HardBindingProxyType = STAND("HardBindingProxy", Py_TPFLAGS_METHOD_DESCRIPTOR, proxy_get, 0);
 
 /* ---- functions ---- */
 static PyObject *set_layers(PyObject *m, PyObject *args) {
-    PyObject *stand, *layers;
-    if (!PyArg_ParseTuple(args, "OO!:set_layers", &stand, &PyTuple_Type, &layers)) return NULL;
-    if (!is_stand(stand)) { PyErr_SetString(PyExc_TypeError, "not a stand"); return NULL; }
+    PyObject *proxy, *layers;
+    if (!PyArg_ParseTuple(args, "OO!:set_layers", &proxy, &PyTuple_Type, &layers)) return NULL;
+    if (!is_proxy(proxy)) { PyErr_SetString(PyExc_TypeError, "not a proxy"); return NULL; }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(layers); i++)
         if (!Py_IS_TYPE(PyTuple_GET_ITEM(layers, i), &LayerType)) {
             PyErr_SetString(PyExc_TypeError, "not a layer");
             return NULL;
         }
-    PyObject *old = ((Stand *)stand)->layers;
-    ((Stand *)stand)->layers = Py_NewRef(layers);
+    PyObject *old = ((Proxy *)proxy)->layers;
+    ((Proxy *)proxy)->layers = Py_NewRef(layers);
     Py_XDECREF(old);
     Py_RETURN_NONE;
 }
 
-static PyObject *get_layers(PyObject *m, PyObject *stand) {
-    if (!is_stand(stand)) { PyErr_SetString(PyExc_TypeError, "not a stand"); return NULL; }
-    PyObject *layers = ((Stand *)stand)->layers;
+static PyObject *get_layers(PyObject *m, PyObject *proxy) {
+    if (!is_proxy(proxy)) { PyErr_SetString(PyExc_TypeError, "not a proxy"); return NULL; }
+    PyObject *layers = ((Proxy *)proxy)->layers;
     return layers ? Py_NewRef(layers) : PyTuple_New(0);
 }
 
@@ -352,7 +352,7 @@ static void look_at_all(PyObject *objects, PyObject *targets, Search *s) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(objects) && !s->failed; i++) {
         PyObject *o = PyList_GET_ITEM(objects, i);
         traverseproc traverse = Py_TYPE(o)->tp_traverse;
-        if (!traverse || !PyObject_IS_GC(o) || o == targets || o == objects || o == s->found || is_stand(o)) continue;
+        if (!traverse || !PyObject_IS_GC(o) || o == targets || o == objects || o == s->found || is_proxy(o)) continue;
         s->hit = 0;
         traverse(o, look, s);
         if (s->hit && PyList_Append(s->found, o) < 0) s->failed = 1;
@@ -470,15 +470,15 @@ static PyMethodDef methods[] = {
     {"alive", alive, METH_O, "alive(ids): the tracked objects that have one of these identities."},
     {"holders", holders, METH_VARARGS, "holders(more, targets, originals): what refers to a target, among all and more."},
     {"swap", swap, METH_VARARGS, "swap(holder, key, old, new): whether the old reference was there and is now the new."},
-    {"set_layers", set_layers, METH_VARARGS, "set_layers(stand, layers): what its calls go through, last one first."},
-    {"layers", get_layers, METH_O, "layers(stand): what its calls go through."},
-    {"set_reduce", set_reduce, METH_O, "set_reduce(function): how a stand is pickled."},
+    {"set_layers", set_layers, METH_VARARGS, "set_layers(proxy, layers): what its calls go through, last one first."},
+    {"layers", get_layers, METH_O, "layers(proxy): what its calls go through."},
+    {"set_reduce", set_reduce, METH_O, "set_reduce(function): how a proxy is pickled."},
     {NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "codedag.migrate._patch", NULL, -1, methods};
 
 PyMODINIT_FUNC PyInit__patch(void) {
-    PyTypeObject *types[] = {&LayerType, &ThenType,         &AfterType,     &StandType,
-                             &BindingStandType, &HardStandType, &HardBindingStandType};
+    PyTypeObject *types[] = {&LayerType, &ThenType,         &AfterType,     &ProxyType,
+                             &BindingProxyType, &HardProxyType, &HardBindingProxyType};
     PyObject *m = PyModule_Create(&module);
     if (!m) return NULL;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)

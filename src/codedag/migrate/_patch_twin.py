@@ -17,10 +17,10 @@ _OWN = frozenset({"__wrapped__", "__call__", "__reduce__", "__reduce_ex__", "__c
 
 
 class _Running(threading.local):
-    """The identities of the stands that run a replacement in this thread."""
+    """The identities of the proxies that run a replacement in this thread."""
 
     def __init__(self) -> None:
-        self.stands: list[int] = []
+        self.proxies: list[int] = []
 
 
 _running = _Running()
@@ -62,8 +62,8 @@ class After:
         return result
 
 
-class HardStand:
-    """Stands in for a function that takes no weak references."""
+class HardProxy:
+    """is the proxy of a function that takes no weak references."""
 
     __slots__ = ("__wrapped__", "_layers")
 
@@ -74,7 +74,7 @@ class HardStand:
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         """The result of the newest replacement that takes the call, else the original's."""
         original, layers = _get(self, "__wrapped__"), _get(self, "_layers")
-        busy = _running.stands
+        busy = _running.proxies
         for layer in () if id(self) in busy else reversed(layers):
             layer.calls += 1
             run = layer.run
@@ -93,7 +93,7 @@ class HardStand:
         return original(*args, **keywords)
 
     def __getattribute__(self, name: str) -> Any:
-        if name in _OWN or (name == "__get__" and issubclass(type(self), HardBindingStand)):
+        if name in _OWN or (name == "__get__" and issubclass(type(self), HardBindingProxy)):
             return _get(self, name)
         return getattr(_get(self, "__wrapped__"), name)
 
@@ -121,21 +121,21 @@ class HardStand:
     def __reduce__(self) -> Any:
         return _reduced[0](_get(self, "__wrapped__"), 0)
 
-    def __copy__(self) -> HardStand:
+    def __copy__(self) -> HardProxy:
         return self
 
-    def __deepcopy__(self, memo: Any) -> HardStand:
+    def __deepcopy__(self, memo: Any) -> HardProxy:
         return self
 
 
-class Stand(HardStand):
-    """Stands in for a function."""
+class Proxy(HardProxy):
+    """is the proxy of a function."""
 
     __slots__ = ("__weakref__",)
 
 
-class HardBindingStand(HardStand):
-    """Stands in for a function that becomes a method where a class holds it, and takes no weak references."""
+class HardBindingProxy(HardProxy):
+    """is the proxy of a function that becomes a method where a class holds it, and takes no weak references."""
 
     __slots__ = ()
 
@@ -143,18 +143,18 @@ class HardBindingStand(HardStand):
         return self if instance is None else types.MethodType(self, instance)
 
 
-class BindingStand(HardBindingStand):
-    """Stands in for a function that becomes a method where a class holds it."""
+class BindingProxy(HardBindingProxy):
+    """is the proxy of a function that becomes a method where a class holds it."""
 
     __slots__ = ("__weakref__",)
 
 
 def _behind(value: Any) -> Any:
-    return _get(value, "__wrapped__") if issubclass(type(value), HardStand) else value
+    return _get(value, "__wrapped__") if issubclass(type(value), HardProxy) else value
 
 
-def _inside(busy: list[int], stand: HardStand, run: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    busy.append(id(stand))
+def _inside(busy: list[int], proxy: HardProxy, run: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    busy.append(id(proxy))
     try:
         return run(*args, **keywords)
     finally:
@@ -180,7 +180,7 @@ def holders(more: list[Any], targets: tuple[Any, ...], originals: bool, /) -> li
     wanted = tuple(map(_behind, targets)) if originals else targets
     ours = {id(more), id(targets), id(wanted)}
     found = gc.get_referrers(*wanted) if wanted else []
-    return [one for one in found if id(one) not in ours and not issubclass(type(one), HardStand)]
+    return [one for one in found if id(one) not in ours and not issubclass(type(one), HardProxy)]
 
 
 def swap(holder: Any, key: Any, old: Any, new: Any, /) -> bool:
@@ -199,17 +199,17 @@ def swap(holder: Any, key: Any, old: Any, new: Any, /) -> bool:
     return True
 
 
-def layers(stand: HardStand, /) -> tuple[Layer, ...]:
-    """What the calls of a stand go through."""
-    found: tuple[Layer, ...] = _get(stand, "_layers")
+def layers(proxy: HardProxy, /) -> tuple[Layer, ...]:
+    """What the calls of a proxy go through."""
+    found: tuple[Layer, ...] = _get(proxy, "_layers")
     return found
 
 
-def set_layers(stand: HardStand, layers: tuple[Layer, ...], /) -> None:
-    """Changes what the calls of a stand go through, last one first."""
-    object.__setattr__(stand, "_layers", layers)
+def set_layers(proxy: HardProxy, layers: tuple[Layer, ...], /) -> None:
+    """Changes what the calls of a proxy go through, last one first."""
+    object.__setattr__(proxy, "_layers", layers)
 
 
 def set_reduce(function: Callable[[Any, int], Any], /) -> None:
-    """Sets how a stand is pickled."""
+    """Sets how a proxy is pickled."""
     _reduced[:] = [function]

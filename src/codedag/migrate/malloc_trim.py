@@ -32,7 +32,7 @@ class Reading(NamedTuple):
 
 
 @dataclass(slots=True)
-class Heap:
+class FreedMemory:
     """Looks now and then whether memory comes and goes, and then has it kept."""
 
     most_nbytes: int | None = None  # that may be kept

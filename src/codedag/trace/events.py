@@ -15,7 +15,7 @@ from threading import get_ident
 
 import msgspec
 
-from codedag.ir import Event, Events, Lane, Mark, Resident
+from codedag.ir import DeviceValue, Event, Events, Lane, Mark
 from codedag.ir.clock import perf_counter_ns
 
 MOST_EVENTS = 8192
@@ -114,6 +114,6 @@ def events_of(
         least_seconds=least,
         lanes=[Lane(process=p, thread=t, name=names.get((p, t), "")) for p, t in lanes],
         calls=sorted(calls[:MOST_KEPT], key=lambda call: (call.start, call.lane, call.op)),
-        memory=[Resident(log.process, max(at - began, 0) / 1e9, size) for log in logs for at, size in log.memory],
+        memory=[DeviceValue(log.process, max(at - began, 0) / 1e9, size) for log in logs for at, size in log.memory],
         marks=[Mark(name=name, seconds=max(at - began, 0) / 1e9) for name, at in (marks or {}).items()],
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from codedag.autopilot.settings import openmp_wait as rest
-from codedag.autopilot.settings.openmp_wait import BLOCK, EVERY, PAIRS, Block, Course, Rest, Team
+from codedag.autopilot.settings.openmp_wait import BLOCK, EVERY, PAIRS, Block, OpenMPWait, SleepingThreads, WaitTrial
 
 
-def run(course: Course, plain: tuple[float, float], resting: tuple[float, float], blocks: int) -> list[bool]:
+def run(course: WaitTrial, plain: tuple[float, float], resting: tuple[float, float], blocks: int) -> list[bool]:
     """Whether threads rested in each of so many blocks, whose batches take so long either way."""
     found = []
     for _ in range(blocks):
@@ -24,7 +24,7 @@ def run(course: Course, plain: tuple[float, float], resting: tuple[float, float]
 
 
 def test_a_clear_gain_is_decided_after_two_pairs():
-    course = Course()
+    course = WaitTrial()
     assert run(course, (2.0, 3.0), (1.0, 1.0), 4) == [True, False, False, True]
     assert course.decided is True
     assert course.gains() == (2.0, 3.0)
@@ -32,20 +32,20 @@ def test_a_clear_gain_is_decided_after_two_pairs():
 
 
 def test_a_tie_that_saves_nothing_stays_as_written():
-    course = Course()
+    course = WaitTrial()
     run(course, (1.0, 1.0), (1.0, 1.0), 2 * PAIRS)
     assert course.decided is False
     assert not any(run(course, (1.0, 1.0), (1.0, 1.0), 5))
 
 
 def test_what_saves_cpu_time_and_takes_longer_stays_as_written():
-    course = Course()
+    course = WaitTrial()
     run(course, (1.0, 3.0), (1.1, 1.0), 2 * PAIRS)
     assert course.decided is False
 
 
 def test_what_becomes_slower_later_is_given_up():
-    course = Course()
+    course = WaitTrial()
     run(course, (2.0, 2.0), (1.0, 1.0), 4)
     assert course.decided is True
     later = run(course, (1.0, 2.0), (1.2, 1.0), 6 * EVERY)
@@ -72,8 +72,8 @@ class Loader:
 
 @pytest.fixture
 def resting(monkeypatch):
-    """A Rest with a library that stands for OpenMP."""
-    made, library = Rest(), Library()
+    """A OpenMPWait with a library that stands for OpenMP."""
+    made, library = OpenMPWait(), Library()
     monkeypatch.setattr(made, "_library", library)
     monkeypatch.setattr(made, "_can", lambda: True)
     yield made, library
@@ -124,7 +124,7 @@ def test_a_program_that_says_how_threads_wait_is_left_alone(monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
     monkeypatch.setattr(rest, "library", lambda: Library())
-    made = Rest()
+    made = OpenMPWait()
     made.batch(Loader())
     assert made._team is None
 
@@ -139,7 +139,7 @@ def test_a_real_team_is_there_until_it_is_stopped():
     if library is None:
         pytest.skip("torch has no GNU OpenMP here, or one core")
     before, threads = tasks(), library.omp_get_num_procs()
-    team = Team(library, threads)
+    team = SleepingThreads(library, threads)
     team.start()
     new = tasks() - before
     assert len(new) >= threads
@@ -155,7 +155,7 @@ def test_the_loader_is_put_back():
     from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter as Iterator
 
     original = vars(Iterator)["_process_data"]
-    made = Rest()
+    made = OpenMPWait()
     made.enter()
     assert vars(Iterator)["_process_data"] is not original
     made.restore()

@@ -52,7 +52,7 @@ def rare(rounds, when, data):
             when = rounds
     return data
 
-class Shelf:
+class KernelPool:
     def __init__(self, items):
         self.items = items
 
@@ -60,7 +60,7 @@ class Shelf:
         return self.items[key]
 
 def shelves(rounds):
-    shelf = Shelf({1: {"a": [1]}})
+    shelf = KernelPool({1: {"a": [1]}})
     for i in range(rounds):
         shelf[1].get("a")
     return shelf
@@ -168,4 +168,4 @@ def test_a_method_that_operators_call_rests_too(loaded: Any) -> None:
     module, _, recorder, idle = loaded
     module.shelves(5_000)
     assert not recorder.templates
-    assert "Shelf.__getitem__" in {owner for _, owner, _ in idle.seen}
+    assert "KernelPool.__getitem__" in {owner for _, owner, _ in idle.seen}

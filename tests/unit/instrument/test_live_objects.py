@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from codedag.instrument.program import functions_by_file, functions_of
-from codedag.migrate.patches import proxies as stands
+from codedag.migrate.patches import proxies
 from codedag.migrate.patches.referrers import Sweep
 
 TUPLES = 4000
@@ -61,7 +61,7 @@ def test_finding_references_leaves_tuples_alone_that_are_being_made():
     def wanted():
         return None
 
-    stand = stands.make(wanted)
+    stand = proxies.make(wanted)
     assert _while_tuples_are_made(lambda: Sweep((stand,), True).run([1])) == []
 
 

@@ -11,6 +11,7 @@ from codedag.ir import (
     CostTable,
     Decision,
     Declined,
+    DeviceValue,
     Edge,
     Event,
     Events,
@@ -30,7 +31,6 @@ from codedag.ir import (
     Proof,
     Pu,
     Report,
-    Resident,
     RunInfo,
     Source,
     Speed,
@@ -156,7 +156,7 @@ EVENTS = Events(
     least_seconds=0.1,
     lanes=[Lane(process=7, thread=8, name="MainThread")],
     calls=[Event(0, 0, 0.25, 0.5, 1024)],
-    memory=[Resident(7, 0.5, 1 << 20)],
+    memory=[DeviceValue(7, 0.5, 1 << 20)],
     marks=[Mark(name="switched", seconds=1.0)],
 )
 DOCUMENTS = {"run": RUN, "costs": COSTS, "machine": MACHINE, "plan": PLAN, "report": REPORT, "events": EVENTS}

@@ -9,7 +9,7 @@ import numpy as np
 from fusing import fuse, plain
 
 from codedag.migrate.fuse import native_chain
-from codedag.migrate.fuse.kernel_pool import Shelf
+from codedag.migrate.fuse.kernel_pool import KernelPool
 
 SOURCE = """
 import numpy as np
@@ -24,7 +24,7 @@ def f(img, a, b, mean, std):
 def main() -> None:
     img = np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8)
     mean, std = np.array([0.485, 0.456, 0.406], np.float32), np.array([0.229, 0.224, 0.225], np.float32)
-    kernels = Shelf(synchronous=True).take
+    kernels = KernelPool(synchronous=True).take
     fused = fuse(SOURCE, lambda module: module.f(img, 1.1, 2.0, mean, std), kernels=kernels)
     extension, native_chain.native = native_chain.native, None
     slow = fuse(SOURCE, lambda module: module.f(img, 1.1, 2.0, mean, std), kernels=kernels)

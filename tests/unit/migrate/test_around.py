@@ -8,7 +8,7 @@ import pytest
 
 from codedag.migrate import _patch_twin
 from codedag.migrate.memo.ambient import LibraryCode, settings_now
-from codedag.migrate.patches import proxies as stands
+from codedag.migrate.patches import proxies
 
 
 @pytest.fixture
@@ -87,11 +87,11 @@ def test_only_functions_that_are_replaced_are_other_code(library, monkeypatch):
     assert code.is_replaced()  # it hides that of the base class
     monkeypatch.delattr(library.Reader, "load")
     assert code.is_replaced()
-    monkeypatch.setattr(library, "helper", stands.make(library.helper))
+    monkeypatch.setattr(library, "helper", proxies.make(library.helper))
     assert not code.is_replaced()  # a patch of ours runs what is behind it
 
 
-@pytest.mark.parametrize("native", [stands.extension, _patch_twin], ids=["c", "twin"])
+@pytest.mark.parametrize("native", [proxies.extension, _patch_twin], ids=["c", "twin"])
 def test_values_are_compared_by_identity_and_order(native):
     if native is None:
         pytest.skip("the C extension is not built")

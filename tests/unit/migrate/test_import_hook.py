@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from codedag.migrate.patches.import_hook import Watch
+from codedag.migrate.patches.import_hook import ImportWatcher
 
 
 class Counting:
@@ -35,7 +35,7 @@ def watching(monkeypatch, tmp_path):
     def start(count):
         told = [[] for _ in range(count)]
         for each in told:
-            Watch(partial(_note, each)).start()
+            ImportWatcher(partial(_note, each)).start()
         return told
 
     yield start
@@ -61,5 +61,5 @@ def test_all_are_told_and_no_finder_is_asked_again_and_again(watching, count):
 
 def test_one_that_is_in_no_list_asks_none_of_us(watching):
     watching(2)
-    found = Watch(lambda module: None).find_spec("watched_a", None)
+    found = ImportWatcher(lambda module: None).find_spec("watched_a", None)
     assert found.name == "watched_a"

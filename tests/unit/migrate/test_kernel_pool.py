@@ -10,7 +10,7 @@ import pytest
 
 from codedag.ir.verdict import No
 from codedag.migrate.fuse import kernel_pool as kernels_module
-from codedag.migrate.fuse.kernel_pool import Shelf
+from codedag.migrate.fuse.kernel_pool import KernelPool
 from codedag.tune.kernel_cache import NotNow, may_compile
 from codedag.tune.table import TableSpec
 
@@ -46,7 +46,7 @@ def job():
 
 
 def test_a_kernel_is_built_once_and_then_taken(builds):
-    shelf = Shelf()
+    shelf = KernelPool()
     assert shelf.take(*job()) == No("its kernel was still being built")
     shelf.wait(10)
     assert isinstance(shelf.take(*job()), Ready)
@@ -56,7 +56,7 @@ def test_a_kernel_is_built_once_and_then_taken(builds):
 def test_what_may_not_be_compiled_yet_is_looked_up_by_numpy_and_built_once_it_may(builds):
     allowed = False
     builds.answer = lambda: Ready() if may_compile() else NotNow("too dear")
-    shelf = Shelf(may_compile=lambda: allowed)
+    shelf = KernelPool(may_compile=lambda: allowed)
     shelf.take(*job())
     shelf.wait(10)
     interim = shelf.take(*job())
@@ -78,7 +78,7 @@ def test_what_may_not_be_compiled_yet_is_looked_up_by_numpy_and_built_once_it_ma
 @pytest.mark.parametrize("answer", [lambda: No("no compiler"), lambda: 1 / 0])
 def test_what_cannot_be_built_is_refused_with_its_reason(builds, answer):
     builds.answer = answer
-    shelf = Shelf()
+    shelf = KernelPool()
     shelf.take(*job())
     shelf.wait(10)
     refused = shelf.take(*job())
@@ -92,14 +92,14 @@ def test_building_keeps_no_array_of_the_program(builds, monkeypatch):
     monkeypatch.setattr(kernels_module.HiddenThread, "start", lambda thread: None)
     view, rows, table, out = job()
     gone = weakref.ref(view), weakref.ref(out)
-    Shelf().take(view, rows, table, out)
+    KernelPool().take(view, rows, table, out)
     del view, out
     gc.collect()
     assert [ref() for ref in gone] == [None, None]
 
 
 def test_a_forked_process_builds_for_itself(builds, monkeypatch):
-    shelf = Shelf()
+    shelf = KernelPool()
     monkeypatch.setattr(kernels_module.HiddenThread, "start", lambda thread: None)  # the fork took no thread along
     shelf.take(*job())
     shelf.take(*job())

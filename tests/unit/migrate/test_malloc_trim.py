@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from codedag.migrate.malloc_trim import BLOCK, CHURN, TRIM, Heap, Holding, Reading, churn, keep_freed
+from codedag.migrate.malloc_trim import BLOCK, CHURN, TRIM, FreedMemory, Holding, Reading, churn, keep_freed
 
 
 def looked(*readings: Reading | None, works: bool = True, most_nbytes: int | None = None):
@@ -16,7 +16,7 @@ def looked(*readings: Reading | None, works: bool = True, most_nbytes: int | Non
         kept.append(nbytes)
         return works
 
-    heap = Heap(most_nbytes, iter(readings).__next__, keep)
+    heap = FreedMemory(most_nbytes, iter(readings).__next__, keep)
     for _ in readings:
         heap.look()
     return heap, kept
@@ -93,7 +93,7 @@ PROGRAM = """
 import resource
 import numpy as np
 from codedag.migrate.placement.migrator import Migrator
-from codedag.migrate.placement.requests import Wishes
+from codedag.migrate.placement.requests import Requests
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -102,7 +102,7 @@ def faults():
 
 faults()
 assert faults() > 10_000
-with Migrator(Wishes(())):
+with Migrator(Requests(())):
     faults()
     assert faults() < 1_000
 del np

@@ -14,9 +14,9 @@ import codedag
 from codedag.api.migrator import PatchInjector, PipelineMigrator, UniversalWrapper, create_custom_migrator
 from codedag.ir import BadFile, CodedagError, Move, Placement, Plan
 from codedag.ir.verdict import No, Yes
-from codedag.migrate.patches import proxies as stands
+from codedag.migrate.patches import proxies
 from codedag.migrate.placement.modes import BadMode, Different, Mode
-from codedag.migrate.placement.requests import BadPlan, wishes_of
+from codedag.migrate.placement.requests import BadPlan, requests_of
 from codedag.migrate.trial import made
 
 DOUBLE = f"{NAME}.double"
@@ -54,7 +54,7 @@ def test_a_block_restores_also_if_it_was_applied_before_and_if_it_fails(toys):
     toys.register()
     original = toys.double
     migrator = codedag.apply(plan())
-    assert stands.is_stand(toys.double)
+    assert proxies.is_proxy(toys.double)
     with pytest.raises(ZeroDivisionError), migrator:
         1 / 0
     assert toys.double is original
@@ -366,9 +366,9 @@ def test_classes_beyond_exact_are_opted_in(toys):
     assert counts["skipped"] == 1
     assert reasons[DOUBLE].endswith("is ulp, which this plan does not allow")
     with codedag.apply(plan(), allow=("exact", "ulp")):
-        assert stands.is_stand(toys.double)
+        assert proxies.is_proxy(toys.double)
     with codedag.apply(plan(), allow="ulp"):
-        assert stands.is_stand(toys.double)
+        assert proxies.is_proxy(toys.double)
     for wrong in (("any",), "any", None):
         with pytest.raises(BadPlan, match=r"there is no class (?:'any'|None)"):
             codedag.apply(plan(), allow=wrong)
@@ -378,11 +378,11 @@ def test_two_migrators_at_once(toys):
     toys.register()
     first, second = (PipelineMigrator.from_plan(plan()) for _ in range(2))
     with first:
-        stand = toys.double
+        proxy = toys.double
         assert second.apply() == {"patched": 0, "failed": 0, "skipped": 1}
         assert reason_of(second) == "another migrator has replaced it"
         assert second.restore() == 0
-        assert toys.double is stand
+        assert toys.double is proxy
     assert second.apply()["patched"] == 1
     second.restore()
 
@@ -467,7 +467,7 @@ def test_plan_json_and_migration_plan_json_and_a_plan(toys, tmp_path):
     forms = [a_plan(DOUBLE), tmp_path / "plan.json", str(tmp_path / "migration_plan.json"), plan(), tmp_path]
     for form in forms:
         with codedag.apply(form) as migrator:
-            assert stands.is_stand(toys.double), form
+            assert proxies.is_proxy(toys.double), form
             assert migrator.is_applied()
 
 
@@ -475,9 +475,9 @@ def test_a_fused_chain_needs_the_command(toys):
     fused = Move(kind="fuse", ops=[1], file="a.py", line=4, chain=["operator.truediv"])
     made = a_plan(DOUBLE)
     made.moves[:] = [fused]
-    wishes = wishes_of(made)
-    assert wishes.notes == ("fuse a.py:4: only `codedag run --plan` can do this",)
-    assert [wish.function for wish in wishes.wanted] == ["numpy.sqrt"]
+    requests = requests_of(made)
+    assert requests.notes == ("fuse a.py:4: only `codedag run --plan` can do this",)
+    assert [request.function for request in requests.wanted] == ["numpy.sqrt"]
 
 
 def outer(toys):
@@ -526,7 +526,7 @@ def test_the_other_names(toys):
     original = toys.double
     with create_custom_migrator({DOUBLE: "cpu"}) as migrator:
         assert migrator.is_applied()
-        assert stands.is_stand(toys.double)
+        assert proxies.is_proxy(toys.double)
     injector = PatchInjector({DOUBLE: "cpu"}, registry=None, processors=None)
     assert injector.apply_all() == {"patched": 1, "failed": 0, "skipped": 0}
     assert injector.restore_all() == 1
@@ -555,7 +555,7 @@ def test_from_optimizer(toys):
         PipelineMigrator.from_optimizer(plan(), default_device="cpu"),
     ):
         with migrator:
-            assert stands.is_stand(toys.double)
+            assert proxies.is_proxy(toys.double)
 
 
 def test_threads_lose_no_result(toys):
@@ -635,7 +635,7 @@ def test_a_proof_compares_with_what_is_written_all_the_way_down(toys):
         toys.ran.clear()
         with create_custom_migrator({f"{NAME}.triple": "cpu"}) as outer:
             assert outer.is_applied()
-            assert stands.is_stand(toys.module.triple)
+            assert proxies.is_proxy(toys.module.triple)
         stats = inner.get_stats()[DOUBLE]
     assert {"original", "other"} == set(toys.ran)
     assert stats["fast"] == before["fast"]
@@ -651,10 +651,10 @@ def test_a_function_that_is_loaded_later_is_replaced_then(toys):
         from codedag.migrate.patches.library_patches import _state
 
         _state.loaded(module)
-        assert stands.is_stand(module.double)
+        assert proxies.is_proxy(module.double)
         calls(toys, 3)
         assert migrator.get_stats()[DOUBLE]["calls"] == 3
-    assert not stands.is_stand(module.double)
+    assert not proxies.is_proxy(module.double)
 
 
 def test_loopback_sends_every_call_through_and_into_the_original(toys):
@@ -707,7 +707,7 @@ def test_an_import_inside_a_proof_does_not_prove_again(toys):
 
     toys.register(run=run)
     with codedag.apply(plan()):
-        assert stands.is_stand(toys.double)
+        assert proxies.is_proxy(toys.double)
     assert max(sum(depth[:n]) for n in range(len(depth) + 1)) == 1
 
 
@@ -720,7 +720,7 @@ def test_the_names_that_plans_have_for_variants(toys, variant, replaced):
     made = a_plan(DOUBLE, variant)
     made.moves.clear()
     with codedag.apply(made):
-        assert stands.is_stand(toys.double) == replaced
+        assert proxies.is_proxy(toys.double) == replaced
 
 
 def test_an_import_in_another_thread_does_not_wait_for_a_proof(toys):
@@ -739,7 +739,7 @@ def test_an_import_in_another_thread_does_not_wait_for_a_proof(toys):
 
     toys.register(run=run)
     with codedag.apply(plan()):
-        assert stands.is_stand(toys.double)
+        assert proxies.is_proxy(toys.double)
     assert waited == [False]
     assert _state._news == []
 
@@ -790,7 +790,7 @@ def test_calls_from_elsewhere_are_told_by_their_code_alone(toys):
 def test_a_kind_of_change_that_nobody_knows_is_said(toys):
     made = a_plan(DOUBLE)
     made.moves[:] = [Move(kind="explode", ops=[1], file="a.py", line=4)]
-    assert wishes_of(made).notes == ("explode a.py:4: this CodeDAG knows no such change, and leaves it out",)
+    assert requests_of(made).notes == ("explode a.py:4: this CodeDAG knows no such change, and leaves it out",)
 
 
 def test_leaving_an_inner_block_of_the_same_migrator_leaves_the_outer_one_in_force(toys):
@@ -799,8 +799,8 @@ def test_leaving_an_inner_block_of_the_same_migrator_leaves_the_outer_one_in_for
     migrator = codedag.PipelineMigrator.from_plan(plan())
     with migrator:
         with migrator:
-            assert stands.is_stand(toys.double)
-        assert stands.is_stand(toys.double)
+            assert proxies.is_proxy(toys.double)
+        assert proxies.is_proxy(toys.double)
         assert migrator.is_applied()
     assert toys.double is original
     with migrator, pytest.raises(ValueError, match="x"), migrator:
@@ -819,5 +819,5 @@ def test_restoring_inside_of_blocks_is_final(toys):
             assert toys.double is original
         assert not migrator.is_applied()
     with migrator:
-        assert stands.is_stand(toys.double)
+        assert proxies.is_proxy(toys.double)
     assert toys.double is original

@@ -9,9 +9,9 @@ import numpy
 import pytest
 
 from codedag.migrate.patches.bandit import ENOUGH, MOST, ORIGINAL, Ballot, Choice
-from codedag.migrate.placement.call_counts import Counted, summed
+from codedag.migrate.patches.call_counts import CallCounts, summed
 from codedag.migrate.placement.contexts import Contexts, chain_of, is_user_file, user_chain
-from codedag.migrate.substitute import nan_check as numeric
+from codedag.migrate.substitute import nan_check
 from codedag.migrate.substitute.describe import described, shape_class
 
 # ---- contexts ----
@@ -206,30 +206,30 @@ def test_inputs_in_words():
 def test_what_is_not_finite_is_seen_and_located(dtype, bad):
     value = numpy.ones((50, 70), dtype)
     original = value.copy()
-    assert not numeric.odd(value)
+    assert not nan_check.odd(value)
     value[::-1][3, 5] = bad
-    assert numeric.odd(value)
-    assert numeric.odd((1, value[::-1].T))
-    assert "at index (46, 5)" in numeric.first_odd(value, original)
-    assert numeric.first_odd((original, value), (original, original)).startswith("item 1: ")
-    assert numeric.first_odd(value, value) == ""
+    assert nan_check.odd(value)
+    assert nan_check.odd((1, value[::-1].T))
+    assert "at index (46, 5)" in nan_check.first_odd(value, original)
+    assert nan_check.first_odd((original, value), (original, original)).startswith("item 1: ")
+    assert nan_check.first_odd(value, value) == ""
 
 
 def test_what_cannot_be_odd(monkeypatch):
-    assert not any(map(numeric.odd, (3, "nan", None, numpy.array([1, 2]), numpy.array(["nan"]), [object()], 2.5)))
-    assert numeric.odd(float("nan"))
+    assert not any(map(nan_check.odd, (3, "nan", None, numpy.array([1, 2]), numpy.array(["nan"]), [object()], 2.5)))
+    assert nan_check.odd(float("nan"))
     monkeypatch.delitem(sys.modules, "codedag.backends._pixels", raising=False)  # which counts, where a sum guesses
     with numpy.errstate(all="raise"):
-        assert numeric.odd(numpy.full(10, 3e38, numpy.float32))  # a sum that overflows: whoever asks looks closer
+        assert nan_check.odd(numpy.full(10, 3e38, numpy.float32))  # a sum that overflows: whoever asks looks closer
     torch = pytest.importorskip("torch")
-    assert numeric.odd(torch.tensor([1.0, float("inf")]))
-    assert not numeric.odd(torch.tensor([1, 2]))
-    assert "NaN at index (1,)" in numeric.first_odd(torch.tensor([1.0, float("nan")]), torch.tensor([1.0, 2.0]))
+    assert nan_check.odd(torch.tensor([1.0, float("inf")]))
+    assert not nan_check.odd(torch.tensor([1, 2]))
+    assert "NaN at index (1,)" in nan_check.first_odd(torch.tensor([1.0, float("nan")]), torch.tensor([1.0, 2.0]))
 
 
 def test_counts_of_several_processes():
-    here = Counted(calls=10, fast=6, checked=2, declined={"a": 2}, gain=2.0)
-    there = Counted(calls=5, fast=1, checked=4, declined={"a": 1, "b": 1}, mismatches=1, gain=3.0, unverified=1)
+    here = CallCounts(calls=10, fast=6, checked=2, declined={"a": 2}, gain=2.0)
+    there = CallCounts(calls=5, fast=1, checked=4, declined={"a": 1, "b": 1}, mismatches=1, gain=3.0, unverified=1)
     both = summed([{"f": here}, {"f": there, "g": here}])
     assert both["g"] == here
     assert both["f"].shown()["declined"] == {"a": 3, "b": 1}

@@ -24,7 +24,7 @@ from patched import GETTERS, holders, unreached
 
 from codedag.ir.verdict import Code, No
 from codedag.migrate import _patch_twin
-from codedag.migrate.patches import proxies as stands
+from codedag.migrate.patches import proxies
 from codedag.migrate.patches.library_patches import Patch, Patches, Report
 from codedag.migrate.patches.library_patches import _state as patches_state
 from codedag.migrate.patches.referrers import Sweep
@@ -74,15 +74,15 @@ def test_every_way_of_holding_is_reached_and_restored(module, name):
     pair, part, static = user.pair, user.part, vars(user.Static)["op"]
     patches = Patches(Patch(original, lambda *args, **keywords: "replaced"))
     report = patches.apply()
-    stand = getattr(sys.modules[module], name)
-    assert stand is not original
-    assert unreached(user, stand) == []
+    proxy = getattr(sys.modules[module], name)
+    assert proxy is not original
+    assert unreached(user, proxy) == []
     assert len(report) >= len(GETTERS) - 1
-    assert stand(1, 2) == user.part(1, 2) == user.captured()(3) == user.Static.op() == "replaced"
+    assert proxy(1, 2) == user.part(1, 2) == user.captured()(3) == user.Static.op() == "replaced"
     back = patches.restore()
     assert unreached(user, original) == []
     assert back.changed == ()
-    assert len(back) >= len(report)  # whoever was handed the stand meanwhile has the original again, too
+    assert len(back) >= len(report)  # whoever was handed the proxy meanwhile has the original again, too
     assert user.pair is pair
     assert user.part is part
     assert vars(user.Static)["op"] is static
@@ -91,17 +91,17 @@ def test_every_way_of_holding_is_reached_and_restored(module, name):
 @pytest.mark.parametrize(("module", "name"), [C_FUNCTION, PYTHON])
 def test_the_twin_reaches_all_but_tuples_and_sets(module, name):
     original, user = getattr(importlib.import_module(module), name), holders(module, name)
-    used = stands.native
-    stands.use(_patch_twin)
+    used = proxies.native
+    proxies.use(_patch_twin)
     try:
         patches = Patches(Patch(original, lambda *args, **keywords: "replaced"))
         patches.apply()
-        stand = getattr(sys.modules[module], name)
-        missed = set(unreached(user, stand))
-        result = stand(1, 2)
+        proxy = getattr(sys.modules[module], name)
+        missed = set(unreached(user, proxy))
+        result = proxy(1, 2)
         patches.restore()
     finally:
-        stands.use(used)
+        proxies.use(used)
     assert result == "replaced"
     assert missed <= {"tuple", "named tuple", "nested", "argument of a partial", "set", "frozen set"}
     assert unreached(user, original) == []
@@ -128,10 +128,10 @@ def test_behind_a_bound_method_of_a_stand_is_that_of_the_function(library):
 
     original, box = library.f, Box()
     with Patches(Patch(original)):
-        assert stands.is_stand(box.grow.__func__)
-        found = stands.behind(box.grow)
+        assert proxies.is_proxy(box.grow.__func__)
+        found = proxies.behind(box.grow)
         assert (found.__func__, found.__self__) == (original, box)
-    assert stands.behind(box.grow) == box.grow
+    assert proxies.behind(box.grow) == box.grow
 
 
 def test_a_method_of_a_class_stays_a_method(library):
@@ -205,9 +205,9 @@ def test_functions_of_the_same_name_have_counts_and_journals_of_their_own():
 def test_a_second_apply_and_a_second_restore_do_nothing(library):
     patches = Patches(Patch(library.f, lambda x: "replaced"))
     assert len(patches.apply()) > 0
-    stand = library.f
+    proxy = library.f
     assert patches.apply() == Report()
-    assert library.f is stand
+    assert library.f is proxy
     assert len(patches.restore()) > 0
     assert patches.restore() == Report()
     assert len(patches.apply()) > 0
@@ -220,9 +220,9 @@ def test_nested_patches_restore_in_any_order(library, first_out):
     original = library.f
     sets = [Patches(Patch(library.f, lambda x: "old")), Patches(Patch(library.f, lambda x: "new"))]
     sets[0].apply()
-    stand = library.f
+    proxy = library.f
     assert sets[1].apply() == Report()  # the references are changed already
-    assert (library.f is stand, library.g(1)) == (True, "new")
+    assert (library.f is proxy, library.g(1)) == (True, "new")
     assert sets[first_out].restore() == Report()
     assert library.g(1) == ("new", "old")[first_out]
     assert len(sets[1 - first_out].restore()) > 0
@@ -231,7 +231,7 @@ def test_nested_patches_restore_in_any_order(library, first_out):
 
 
 def test_what_the_newest_declines_goes_to_the_one_before(library):
-    declined = stands.native.DECLINED
+    declined = proxies.native.DECLINED
     old = Patches(Patch(library.f, lambda x: "old" if x > 1 else declined))
     new = Patches(Patch(library.f, lambda x: "new" if x > 2 else declined))
     with old, new:
@@ -301,12 +301,12 @@ def test_what_the_program_changed_meanwhile_is_left_and_said(library):
 
 
 def test_items_that_move_while_they_are_replaced(library, monkeypatch):
-    real, items = stands.native.swap, [library.f, library.f]
+    real, items = proxies.native.swap, [library.f, library.f]
     original, moved = library.f, []
 
     class Moving:
         def __getattr__(self, name):
-            return getattr(stands.extension, name)
+            return getattr(proxies.extension, name)
 
         def swap(self, holder, key, old, new):
             if holder is items and not moved:
@@ -314,7 +314,7 @@ def test_items_that_move_while_they_are_replaced(library, monkeypatch):
             return real(holder, key, old, new)
 
     patches = Patches(Patch(library.f, lambda x: "replaced"))
-    monkeypatch.setattr(stands, "native", Moving())
+    monkeypatch.setattr(proxies, "native", Moving())
     patches.apply()
     monkeypatch.undo()
     assert moved == [None]
@@ -331,7 +331,7 @@ def test_an_interrupted_restore_can_be_made_good(library, monkeypatch):
     monkeypatch.setattr(Sweep, "_note", lambda self, *args: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         patches.restore()
-    assert library.g(1) == user.part(1) == 2  # whoever holds a stand still is passed through
+    assert library.g(1) == user.part(1) == 2  # whoever holds a proxy still is passed through
     monkeypatch.undo()
     patches.apply()
     assert library.g(1) == user.part(1) == "replaced"
@@ -392,11 +392,11 @@ def test_a_registry_with_weak_keys_keeps_what_it_learnt_while_patched(library):
     registry = weakref.WeakKeyDictionary()
     with Patches(Patch(library.f)):
         registry[library.f] = "known"
-        stand = weakref.ref(library.f)
+        proxy = weakref.ref(library.f)
     assert library.f is original
     assert registry[library.f] == "known"
     with Patches(Patch(library.f)):
-        assert library.f is stand()
+        assert library.f is proxy()
     patches_state.retired.clear()
 
 
@@ -424,18 +424,18 @@ def test_it_looks_like_the_function(module, name):
     before = _attributes(original)
     texts = repr(original), str(original), _signature(original), dir(original), hash(original)
     with Patches(Patch(original)):
-        stand = getattr(sys.modules[module], name)
-        assert stand.__wrapped__ is original
-        assert _attributes(stand) == before
-        assert (repr(stand), str(stand), _signature(stand), dir(stand), hash(stand)) == texts
-        assert isinstance(stand, type(original))
-        assert _takes_weak_references(stand) == _takes_weak_references(original)
-        assert _checks(stand) == _checks(original)
-        assert copy.copy(stand) is copy.deepcopy(stand) is stand
+        proxy = getattr(sys.modules[module], name)
+        assert proxy.__wrapped__ is original
+        assert _attributes(proxy) == before
+        assert (repr(proxy), str(proxy), _signature(proxy), dir(proxy), hash(proxy)) == texts
+        assert isinstance(proxy, type(original))
+        assert _takes_weak_references(proxy) == _takes_weak_references(original)
+        assert _checks(proxy) == _checks(original)
+        assert copy.copy(proxy) is copy.deepcopy(proxy) is proxy
         with pytest.raises(AttributeError) as theirs:
             original.missing
         with pytest.raises(AttributeError) as ours:
-            stand.missing
+            proxy.missing
         assert str(ours.value) == str(theirs.value)
 
 
@@ -483,9 +483,9 @@ def test_pickles_name_the_original(module, name):
     ways = [(dumps, n) for dumps in (pickle.dumps, pickle._dumps) for n in range(pickle.HIGHEST_PROTOCOL + 1)]
     plain = [dumps([original, {"f": original}], protocol) for dumps, protocol in ways]
     with Patches(Patch(original)):
-        stand = getattr(sys.modules[module], name)
-        made = [dumps([stand, {"f": stand}], protocol) for dumps, protocol in ways]
-        assert all(pickle.loads(one)[0] is stand for one in (*made, *plain))
+        proxy = getattr(sys.modules[module], name)
+        made = [dumps([proxy, {"f": proxy}], protocol) for dumps, protocol in ways]
+        assert all(pickle.loads(one)[0] is proxy for one in (*made, *plain))
     assert made == plain
     assert all(pickle.loads(one)[0] is original for one in made)
 
@@ -493,7 +493,7 @@ def test_pickles_name_the_original(module, name):
 def test_tracebacks_and_warnings_have_no_frame_of_ours(library):
     exec("def f(x):\n import warnings\n warnings.warn('here', stacklevel=2)\n raise ValueError(x)", vars(library))
     seen = []
-    for patch in (None, Patch(library.f), Patch(library.f, lambda x: stands.native.DECLINED)):
+    for patch in (None, Patch(library.f), Patch(library.f, lambda x: proxies.native.DECLINED)):
         patches = Patches(*filter(None, [patch]))
         with patches, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -541,7 +541,7 @@ def test_nothing_is_kept_alive():
     made = fresh("def f(x): return x")
     holder, replacement = Holder(), eval("lambda x: 1", {})
     holder.f = made.f
-    watched = [weakref.ref(one) for one in (holder, replacement, made.f, made)]  # a stand would keep the function
+    watched = [weakref.ref(one) for one in (holder, replacement, made.f, made)]  # a proxy would keep the function
     patches = Patches(Patch(made.f, replacement))
     patches.apply()
     del holder
@@ -554,18 +554,18 @@ def test_nothing_is_kept_alive():
 
 
 def test_the_twin_and_the_extension_agree(library):
-    for native in (stands.extension, _patch_twin):
+    for native in (proxies.extension, _patch_twin):
         layer = native.Layer(lambda x: native.DECLINED if x else "fast")
-        stand = native.BindingStand(library.f)
-        native.set_layers(stand, (layer,))
+        proxy = native.BindingProxy(library.f)
+        native.set_layers(proxy, (layer,))
         seen = []
         then = native.Layer(lambda x: native.Then(seen.append))
-        assert (stand(1), stand(0)) == (2, "fast")
+        assert (proxy(1), proxy(0)) == (2, "fast")
         assert (layer.calls, layer.fast, layer.declined) == (2, 1, 1)
-        native.set_layers(stand, (layer, then))
-        assert (stand(5), seen, then.fast, then.checked) == (6, [6], 0, 1)
+        native.set_layers(proxy, (layer, then))
+        assert (proxy(5), seen, then.fast, then.checked) == (6, [6], 0, 1)
         then.run = None
-        assert (stand(6), seen, then.calls) == (7, [6], 2)
+        assert (proxy(6), seen, then.calls) == (7, [6], 2)
 
 
 def test_a_module_loaded_later_is_patched_too(library, tmp_path, monkeypatch):
@@ -640,11 +640,11 @@ def test_a_forked_child_keeps_it_and_can_restore(library):
 def test_codedags_own_modules_are_not_touched():
     import codedag.migrate.patches.referrers as ours
 
-    original = ours.stand_module.name_of
+    original = ours.proxies.name_of
     user = types.ModuleType("user_of_patches")
     user.f = original
     sys.modules["user_of_patches"] = user
     with Patches(Patch(original, lambda function: "replaced")):
         assert user.f(1) == "replaced"
-        assert stands.name_of is original
+        assert proxies.name_of is original
     assert user.f is original

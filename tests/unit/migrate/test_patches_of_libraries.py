@@ -1,11 +1,10 @@
-"""Patches of real libraries, substitutions on trial, state for other processes, and random holders."""
+"""Patches of real libraries, substitutions on trial, and random holders."""
 
 from __future__ import annotations
 
 import functools
 import gc
 import importlib
-import json
 import subprocess
 import sys
 import types
@@ -17,9 +16,9 @@ from hypothesis import strategies as st
 from patched import holders, unreached
 
 from codedag.backends import registry
-from codedag.backends.registry import EXACT, Call, find, substitutes
+from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.ir.verdict import No, Yes
-from codedag.migrate.patches.library_patches import FORMAT, REASONS, Guarded, Patch, Patches
+from codedag.migrate.patches.library_patches import REASONS, Guarded, Patch, Patches
 from codedag.migrate.trial import FIRST
 
 LIBRARIES = [
@@ -44,8 +43,8 @@ def test_every_way_of_holding_a_librarys_function(module, name):
     original = getattr(importlib.import_module(module), name)
     user = holders(module, name)
     with Patches(Patch(original, lambda *args, **keywords: "replaced")):
-        stand = getattr(sys.modules[module], name)
-        missed = unreached(user, stand)
+        proxy = getattr(sys.modules[module], name)
+        missed = unreached(user, proxy)
         results = {user.part(1), user.table["r"](2), user.captured()(3), user.plain.f(4), user.default()(5)}
     assert (missed, results) == ([], {"replaced"})
     assert unreached(user, original) == []
@@ -182,60 +181,6 @@ def test_the_reasons_are_bounded(registered):
     assert sum(declined.values()) == 90
 
 
-def test_state_names_registered_substitutions_only(registered):
-    library, make = registered
-    made = make(lambda x: x + x)
-    patches = Patches(Patch(library.double, made), Patch(json.dumps, lambda *args: ""), Patch(json.loads))
-    state = json.loads(json.dumps(patches.state()))
-    assert [entry["source"] for entry in state["patches"]] == ["toy_of_patches.double"]
-    assert state["left_out"] == ["json.dumps", "json.loads"]
-    again = Patches.of_state(state)
-    assert [patch.replacement for patch in again.patches] == [made]
-    assert again.not_known == {}
-    with again:
-        library.double(2.0)
-    assert again.counts()["toy_of_patches.double"].calls == 1
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        {"source": "os.system", "into": "x", "module": "antigravity"},
-        {"source": "antigravity.fly", "into": "antigravity", "module": "antigravity"},
-        {"source": 3},
-        "os.system",
-        None,
-    ],
-)
-def test_state_runs_and_imports_nothing_that_is_not_registered(entry):
-    made = Patches.of_state({"format": FORMAT, "version": 1, "patches": [entry]})
-    assert (made.patches, len(made.not_known)) == ((), 1)
-    assert "antigravity" not in sys.modules
-    assert Patches.of_state({"format": "other", "patches": [entry]}).patches == ()
-
-
-CHILD = """
-import json, sys
-from codedag.migrate.patches.library_patches import Patches
-patches = Patches.of_state(json.loads(sys.argv[1]))
-patches.apply()
-assert "scipy.ndimage" not in sys.modules, "imported for a plan"
-import scipy.ndimage, numpy
-scipy.ndimage.median_filter(numpy.zeros((9, 9), numpy.uint8), 3)
-print(patches.counts()["scipy.ndimage.median_filter"].calls)
-"""
-
-
-def test_a_fresh_process_is_patched_from_state_when_it_loads_the_library():
-    pytest.importorskip("scipy.ndimage")
-    made = [one for one in find("scipy.ndimage.median_filter") if one.available()]
-    if not made:
-        pytest.skip("no substitution for scipy.ndimage.median_filter here")
-    state = json.dumps(Patches(Patch("scipy.ndimage.median_filter", made[0])).state())
-    done = subprocess.run([sys.executable, "-c", CHILD, state], capture_output=True, text=True, timeout=600)
-    assert (done.stdout.strip(), done.stderr) == ("1", "")
-
-
 # ---- random holders ----
 
 
@@ -288,10 +233,10 @@ def _check_random_holders(shapes, late, collect):
         gc.collect()
     patches = Patches(Patch(original, lambda x: "replaced"))
     patches.apply()
-    stand = library.double
+    proxy = library.double
     built += [_build(shape, library) for shape in shapes[:late]]
     order = shapes[late:] + shapes[:late]
-    missed = [shape for shape, made in zip(order, built, strict=True) if _inner(shape, made) is not stand]
+    missed = [shape for shape, made in zip(order, built, strict=True) if _inner(shape, made) is not proxy]
     report = patches.restore()
     kept = [shape for shape, made in zip(order, built, strict=True) if type(_inner(shape, made)) is not type(_inner)]
     assert (missed, kept, report.changed) == ([], [], ())

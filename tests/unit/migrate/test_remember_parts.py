@@ -8,14 +8,14 @@ import pytest
 from codedag.instrument.sites import BINARY, CALL, GETITEM, INPLACE, SETITEM, SiteInfo
 from codedag.migrate.memo.prefix import Link, Prefix, _part, unwritten
 from codedag.migrate.memo.store import Memory
-from codedag.migrate.patches import proxies as stands
+from codedag.migrate.patches import proxies
 from codedag.migrate.trial import Trial
 
 
 def test_a_patch_of_ours_is_the_function_behind_it():
     link = Link(None, 0)
-    assert _part(link, stands.make(operator.add), (1, 2), {}) == _part(link, operator.add, (1, 2), {})
-    assert type(_part(link, stands.make(operator.add), (1, 2), {})[0]) is type(operator.add)
+    assert _part(link, proxies.make(operator.add), (1, 2), {}) == _part(link, operator.add, (1, 2), {})
+    assert type(_part(link, proxies.make(operator.add), (1, 2), {})[0]) is type(operator.add)
 
 
 @pytest.mark.parametrize("kind", [SETITEM, INPLACE])

@@ -216,11 +216,11 @@ def test_keywords_named_like_ours_reach_the_function(setting, verdict):
 
 
 def test_a_function_behind_a_library_patch_is_taken_and_compared_with_the_original(setting):
-    from codedag.migrate.patches import proxies as stands
+    from codedag.migrate.patches import proxies
 
     one = setting()
-    stand = stands.make(one.function)
-    stands.native.set_layers(stand, (stands.native.Layer(lambda *args: "patched"),))
+    stand = proxies.make(one.function)
+    proxies.native.set_layers(stand, (proxies.native.Layer(lambda *args: "patched"),))
     for _ in range(FIRST):
         assert one.variant(stand, 1, 2) == 3
     assert one.ran == ["other", "original"] * FIRST

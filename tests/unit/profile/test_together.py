@@ -45,7 +45,7 @@ def test_nothing_known_means_no_slowdown():
     assert foretold({}, 0, 1) == (1.0, 1.0)
 
 
-class Counted:
+class CallCounts:
     def __init__(self, calls=5, error=None):
         self.calls, self.error, self.made, self.threads = calls, error, 0, set()
 
@@ -58,14 +58,14 @@ class Counted:
 
 
 def test_lanes_make_their_calls_in_threads_of_their_own():
-    cases = [Counted(), Counted()]
+    cases = [CallCounts(), CallCounts()]
     assert all(each.seconds > 0 and each.waited >= 0 for each in rates(cases, 0.01))
     assert all(case.made and case.made % case.calls == 0 for case in cases)
     assert not cases[0].threads & cases[1].threads
-    fixed = [Counted(), Counted()]
+    fixed = [CallCounts(), CallCounts()]
     assert finish(fixed, [3, 4], in_turn=False) > 0
     assert [case.made for case in fixed] == [3, 4]
-    turns = [Counted(), Counted()]
+    turns = [CallCounts(), CallCounts()]
     finish(turns, [3, 4], in_turn=True)
     assert turns[0].threads == turns[1].threads == {threading.get_ident()}
 
@@ -73,7 +73,7 @@ def test_lanes_make_their_calls_in_threads_of_their_own():
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_call_that_raises_beside_another_ends_nobody():
     with pytest.raises(RuntimeError, match="raised beside"):
-        rates([Counted(), Counted(error=ValueError("not twice"))], 0.01)
+        rates([CallCounts(), CallCounts(error=ValueError("not twice"))], 0.01)
 
 
 class Scripted:

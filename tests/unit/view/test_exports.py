@@ -10,7 +10,7 @@ import re
 import pytest
 
 from codedag.ir import CostRow, CostTable, Edge, Graph, Op, Placement, Plan, Step, Transfer
-from codedag.ir.events import Event, Events, Lane, Mark, Resident
+from codedag.ir.events import DeviceValue, Event, Events, Lane, Mark
 from codedag.view import dot, perfetto, tables
 
 HOSTILE = ('a"b', "a\\", "a\\n{b}", "<script>", "日本", "a\nb", "a,b;c", "\u202e", "-> n0", "")
@@ -49,7 +49,7 @@ EVENTS = Events(
     least_seconds=0.0,
     lanes=[Lane(process=11, thread=1, name="main"), Lane(process=12, thread=5)],
     calls=[Event(7, 0, 0.5, 1.5, 100), Event(9, 1, 2.0, 2.25, 0), Event(999, 1, 3.0, 3.0, 0)],
-    memory=[Resident(11, 1.0, 4096)],
+    memory=[DeviceValue(11, 1.0, 4096)],
     marks=[Mark(name="switched", seconds=2.5)],
 )
 

@@ -14,10 +14,16 @@ from codedag.autopilot.applied import PLACE, Applied, Refused
 from codedag.backends.registry import EXACT, Equivalence
 from codedag.instrument.program import InstrumentedFile
 from codedag.ir import Plan, load
-from codedag.migrate.placement.call_counts import Counted
-from codedag.migrate.placement.device_chain import Passage
+from codedag.migrate.patches.call_counts import CallCounts
+from codedag.migrate.placement.device_chain import DeviceChain
 from codedag.migrate.placement.migrator import Migrator
-from codedag.migrate.placement.requests import ORIGINAL, Wish, Wishes, is_migration_plan, wishes_of
+from codedag.migrate.placement.requests import (
+    ORIGINAL,
+    Request,
+    Requests,
+    is_migration_plan,
+    requests_of,
+)
 from codedag.migrate.trial import Trial
 from codedag.trace.recorder import shown_path
 
@@ -27,37 +33,37 @@ if TYPE_CHECKING:
 Home = tuple[str, str, int]  # file, function and site
 
 
-def read(path: str | os.PathLike[str]) -> tuple[Plan, Wishes]:
+def read(path: str | os.PathLike[str]) -> tuple[Plan, Requests]:
     """What a plan.json or migration_plan.json asks for: changes at places of the source, and units for functions."""
     if is_migration_plan(path):
         nothing = Plan(
             sources=[], placement=[], moves=[], makespan_seconds=0.0, lower_bound_seconds=0.0, baseline_seconds=0.0
         )
-        return nothing, wishes_of(path)
+        return nothing, requests_of(path)
     plan = load(path, "plan")
     return plan, _beside(plan)
 
 
-def _beside(plan: Plan) -> Wishes:
+def _beside(plan: Plan) -> Requests:
     """What a plan asks for beside the changes that are made at their places in the source."""
     covered = {op for move in plan.moves if move.kind != PLACE for op in move.ops}
     asked = [p for p in plan.placement if p.op not in covered and p.variant.partition(",")[0] != ORIGINAL]
-    wanted = {(p.name, p.context): Wish(p.name, p.context, p.pu, p.variant) for p in asked}
+    wanted = {(p.name, p.context): Request(p.name, p.context, p.pu, p.variant) for p in asked}
     for move in plan.moves:
         if move.kind == PLACE:
             keys = [(name, f"{move.function}/{name}" if move.function else name) for name in move.chain]
-            wanted.update({key: Wish(*key, move.variant) for key in keys})
-    return Wishes(tuple(wanted.values()))
+            wanted.update({key: Request(*key, move.variant) for key in keys})
+    return Requests(tuple(wanted.values()))
 
 
 class Placed:
     """The placements of one plan and what became of them."""
 
-    def __init__(self, pilot: Pilot, wishes: Wishes) -> None:
+    def __init__(self, pilot: Pilot, requests: Requests) -> None:
         self.pilot = pilot
-        self.migrator = Migrator(wishes, allow=pilot.allow)
+        self.migrator = Migrator(requests, allow=pilot.allow)
         self.migrator.passages.attaches = False  # files are given their code as they are loaded
-        self._chains: list[tuple[Applied, Passage]] = []
+        self._chains: list[tuple[Applied, DeviceChain]] = []
 
     def start(self) -> None:
         """Puts the plan in force; what is not loaded yet, and what units, are asked for when the program has them."""
@@ -68,14 +74,14 @@ class Placed:
         passages = self.migrator.passages
         before = len(passages.every)
         passages.prepare(self.pilot.program, file)
-        full = {wish.function.rpartition(".")[2]: wish for wish in self.migrator.wishes.wanted}
+        full = {request.function.rpartition(".")[2]: request for request in self.migrator.requests.wanted}
         for passage in passages.every[before:]:
             sites = [stop.site.info.index for stop in passage.stops]
             called = file.called
-            wishes = [full[called[site]] for site in sites]
+            requests = [full[called[site]] for site in sites]
             owner = passage.stops[0].site.info.owner
-            names = [wish.function for wish in wishes]
-            applied = Applied(PLACE, file.path, owner, sites, names, passage.trial, wishes[0].pu)
+            names = [request.function for request in requests]
+            applied = Applied(PLACE, file.path, owner, sites, names, passage.trial, requests[0].pu)
             self._chains.append((applied, passage))
             self.pilot.planning.begin(applied)
 
@@ -90,46 +96,48 @@ class Placed:
         for applied, passage in self._chains:
             applied.equivalence = _loosest(passage.classes)
             applied.names = [passage.sources.get(number, name) for number, name in enumerate(applied.names)]
-        for wish in {migrator.source_of(wish): wish for wish in migrator.wishes.wanted}.values():
-            source = migrator.source_of(wish)
-            if counted.get(source, Counted()).calls:
-                self._made(wish, trials.get(source), counted[source], classes.get(source, EXACT.value))
+        for request in {migrator.source_of(request): request for request in migrator.requests.wanted}.values():
+            source = migrator.source_of(request)
+            if counted.get(source, CallCounts()).calls:
+                self._made(request, trials.get(source), counted[source], classes.get(source, EXACT.value))
             else:
                 reason = (
-                    migrator.why_not(wish) or shown.get(source, {}).get("reason") or "the program has not called it"
+                    migrator.why_not(request) or shown.get(source, {}).get("reason") or "the program has not called it"
                 )
-                self.pilot.refused.append(Refused(f"{source} on {wish.pu}", self._shown(wish), reason))
+                self.pilot.refused.append(Refused(f"{source} on {request.pu}", self._shown(request), reason))
 
-    def _made(self, wish: Wish, trial: Trial | None, counted: Counted, equivalence: str) -> None:
+    def _made(self, request: Request, trial: Trial | None, counted: CallCounts, equivalence: str) -> None:
         """Counts single calls as one change, at the first place where the function is called; chains are counted."""
-        home = next(self._homes(wish), None)
-        chains = self.migrator.passages.counted().get(self.migrator.source_of(wish), Counted())
+        home = next(self._homes(request), None)
+        chains = self.migrator.passages.counted().get(self.migrator.source_of(request), CallCounts())
         others = counted.mismatches - chains.mismatches
         if trial is not None and home is not None and (trial.pairs or trial.mismatches or others > 0):
             trial.mismatches = max(trial.mismatches, others)
             path, owner, site = home
-            self.pilot.planning.begin(Applied(PLACE, path, owner, [site], [wish.function], trial, wish.pu, equivalence))
+            self.pilot.planning.begin(
+                Applied(PLACE, path, owner, [site], [request.function], trial, request.pu, equivalence)
+            )
         elif counted.fast + counted.checked > chains.fast + chains.checked:
             done = f"{counted.fast + counted.checked} calls, {counted.checked} compared"
-            self.pilot.notes.append(f"{wish.function} on {wish.pu}: {done}, {counted.mismatches} different")
+            self.pilot.notes.append(f"{request.function} on {request.pu}: {done}, {counted.mismatches} different")
 
-    def _homes(self, wish: Wish) -> Iterator[Home]:
+    def _homes(self, request: Request) -> Iterator[Home]:
         """The calls of a function in the program's files, then the first line: a library calls it, too."""
-        yield from self._calls(wish)
+        yield from self._calls(request)
         files = list(self.pilot.program.files.values())
         yield from ((file.path, file.infos[0].owner, 0) for file in files if file.infos)
 
-    def _calls(self, wish: Wish) -> list[Home]:
+    def _calls(self, request: Request) -> list[Home]:
         """The calls of a function in the program's files, those of its contexts first."""
-        last = wish.function.rpartition(".")[2]
-        contexts = [w.context.split("/") for w in self.migrator.wishes.wanted if w.function == wish.function]
+        last = request.function.rpartition(".")[2]
+        contexts = [w.context.split("/") for w in self.migrator.requests.wanted if w.function == request.function]
         owners = {parts[-2] for parts in contexts if len(parts) > 1}
         files = list(self.pilot.program.files.values())
         found = [(f.path, f.infos[i].owner, i) for f in files for i, name in f.called.items() if name == last]
         return sorted(found, key=lambda home: home[1] not in owners)
 
-    def _shown(self, wish: Wish) -> str:
-        for path, _, site in self._calls(wish):
+    def _shown(self, request: Request) -> str:
+        for path, _, site in self._calls(request):
             return f"{shown_path(path)}:{self.pilot.program.files[path].infos[site].line}"
         return "no line of the program"
 

@@ -1,4 +1,4 @@
-"""What a run brought: the estimate of the gain, the verdict on equality, the plan, and what was declined and why."""
+"""What a run brought: the gain that was measured, the verdict on equality, the plan, and what was declined and why."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ LOADER, ITERATOR, METHOD = "torch.utils.data.dataloader", "_MultiProcessingDataL
 SAID = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 
 
-class Team:
+class SleepingThreads:
     """More threads than cores, as GNU OpenMP counts them; they sleep."""
 
     def __init__(self, library: Any, threads: int) -> None:
@@ -77,7 +77,7 @@ class Block:
 
 
 @dataclass(slots=True)
-class Course:
+class WaitTrial:
     """What has been timed so far, and what was decided."""
 
     pairs: list[tuple[float, float]] = field(default_factory=list)  # as written over resting: seconds, CPU seconds
@@ -117,14 +117,14 @@ class Course:
             self.decided = False
 
 
-class Rest:
+class OpenMPWait:
     """Has the threads of torch rest while the program gets batches that other processes make."""
 
     def __init__(self) -> None:
-        self.course = Course()
+        self.course = WaitTrial()
         self._library: Any = None
         self._asked = False
-        self._team: Team | None = None
+        self._team: SleepingThreads | None = None
         self._block: Block | None = None
         self._of: Any = None
         self._since = self._cpu = 0.0
@@ -213,7 +213,7 @@ class Rest:
             self._block = Block(resting)
 
     def _start(self) -> None:
-        self._team = Team(self._library, self._library.omp_get_num_procs())
+        self._team = SleepingThreads(self._library, self._library.omp_get_num_procs())
         self._team.start()
 
     def _can(self) -> bool:

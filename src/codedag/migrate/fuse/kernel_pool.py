@@ -18,7 +18,7 @@ class Refused(No, frozen=True):
     """A kernel that cannot be had, now or later."""
 
 
-class Shelf:
+class KernelPool:
     """Kernels that are ready, and those that a background thread is building and proving.
 
     What may not be compiled at present is asked for again; until then numpy looks tables up.

@@ -11,7 +11,7 @@ from typing import Any
 
 from codedag.instrument.floating_point import float_mode
 from codedag.instrument.warned import filters_now
-from codedag.migrate.patches import proxies as stands
+from codedag.migrate.patches import proxies
 from codedag.migrate.patches.proxies import behind
 
 #: Settings by which a library reads the same file otherwise, or not at all.
@@ -58,11 +58,11 @@ class LibraryCode:
 
     def heed(self) -> bool:
         """Whether all of it is as it was; from now on as it is."""
-        return bool(stands.native.same_values(self._now, self._before)) or not self._read()
+        return bool(proxies.native.same_values(self._now, self._before)) or not self._read()
 
     def is_replaced(self) -> bool:
         """Whether a function or class there is not what it was; other values and new names do not count."""
-        if stands.native.same_values(self._now, self._before):
+        if proxies.native.same_values(self._now, self._before):
             return False
         return any(each.is_replaced(before) for each, before in self._read())
 
@@ -104,7 +104,7 @@ class _Space:
 
     def is_same(self) -> bool:
         """Whether each name holds what it held."""
-        return bool(stands.native.same_values((self.space,), (self.values,)))
+        return bool(proxies.native.same_values((self.space,), (self.values,)))
 
     def is_replaced(self, before: dict[str, Any]) -> bool:
         """Whether a name holds another function than before, or one where lookup went on to other names."""

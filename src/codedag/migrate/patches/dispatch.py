@@ -16,11 +16,11 @@ from codedag.backends.proof import near
 from codedag.backends.registry import Substitution
 from codedag.ir.verdict import No, Verdict
 from codedag.migrate.guard import Failed, attempt
-from codedag.migrate.patches import proxies as stands
+from codedag.migrate.patches import proxies
 from codedag.migrate.patches.bandit import ORIGINAL, Ballot, Choice
 from codedag.migrate.placement.contexts import Contexts, is_user_file
 from codedag.migrate.placement.modes import Different, Mode
-from codedag.migrate.substitute import nan_check as numeric
+from codedag.migrate.substitute import nan_check
 from codedag.migrate.substitute.clock import clock_for
 from codedag.migrate.substitute.describe import described, shape_class
 from codedag.migrate.trial import Trial, made
@@ -114,7 +114,7 @@ class Guarded:
         """A substitute's result; or that the original must run, alone or for comparison."""
         if _proving and get_ident() in _proving:
             self.proofs += 1
-            return stands.native.DECLINED
+            return proxies.native.DECLINED
         frame = None if self.contexts is None else _getframe(1)
         if frame is not None and id(frame.f_code) in self._outside:
             return self._decline(ELSEWHERE)
@@ -159,11 +159,11 @@ class Guarded:
         taking = self._taking(ballot, args, keywords)
         if not taking:
             self._account(started)
-            return stands.native.DECLINED
+            return proxies.native.DECLINED
         at = self._pick(ballot, taking)
         if at == ORIGINAL:
             self.declined[TURN] += 1
-            return stands.native.Then(partial(self._timed, ballot, self._clock()))
+            return proxies.native.Then(partial(self._timed, ballot, self._clock()))
         return self._run(_Running(self.arms[at - 1], at, ballot, args, keywords), started)
 
     def _taking(self, ballot: Ballot, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[int]:
@@ -219,7 +219,7 @@ class Guarded:
         excused = trial.excuses(before)
         if due or (self.mode.checks and bool(attempt(_suspicious, result, call))):
             seconds = None if excused else self._clock() - started
-            return stands.native.Then(partial(self._compare, call, result, seconds, self._clock()))
+            return proxies.native.Then(partial(self._compare, call, result, seconds, self._clock()))
         call.ballot.served[call.at] += 1
         if self.demote and not excused and (call.ballot.calls % TIMED == 0 or call.ballot.is_young(call.at)):
             attempt(call.ballot.add, call.at, self._clock() - started)
@@ -264,7 +264,7 @@ class Guarded:
         """The verdict with the place of a NaN or infinity; the call itself is kept in words."""
         if not call.arm.trial.evidence:
             call.arm.trial.evidence = f"{attempt(described, call.args, call.keywords)} at {_user_line()}"
-        place = attempt(numeric.first_odd, result, original)
+        place = attempt(nan_check.first_odd, result, original)
         return No(f"{verdict.reason}; {place}") if place and not isinstance(place, Failed) else verdict
 
     def _look(self, at: int) -> None:
@@ -277,7 +277,7 @@ class Guarded:
     def _decline(self, reason: str) -> Any:
         counts = self.declined
         counts[reason if reason in counts else self._short(reason)] += 1
-        return stands.native.DECLINED
+        return proxies.native.DECLINED
 
     def _short(self, reason: str) -> str:
         return reason if reason in self.declined or len(self.declined) < REASONS else "other reasons"
@@ -307,7 +307,7 @@ class Guarded:
 
 def _suspicious(result: Any, call: _Running) -> bool:
     """Whether there is a NaN or infinity in the result that no input explains."""
-    return numeric.odd(result) and not numeric.any_odd((*call.args, *call.keywords.values()))
+    return nan_check.odd(result) and not nan_check.any_odd((*call.args, *call.keywords.values()))
 
 
 def _user_line() -> str:

@@ -10,10 +10,10 @@ from types import ModuleType
 from typing import Any
 
 from codedag.migrate.guard import Failed, attempt
-from codedag.migrate.patches import proxies as stands
+from codedag.migrate.patches import proxies
 
 
-class Watch:
+class ImportWatcher:
     """Finds what the other finders find; the loader of that module tells us once it has run it."""
 
     def __init__(self, tell: Callable[[Any], None]) -> None:
@@ -44,14 +44,14 @@ class Watch:
         """The finders that Python would ask next; two of us that asked each other would never end."""
         finders = [*sys.meta_path]
         places = [place for place, finder in enumerate(finders) if finder is self]
-        return finders[places[-1] + 1 :] if places else [each for each in finders if type(each) is not Watch]
+        return finders[places[-1] + 1 :] if places else [each for each in finders if type(each) is not ImportWatcher]
 
     def _listen(self, spec: ModuleSpec) -> ModuleSpec:
         loader = spec.loader
         names = getattr(loader, "__dict__", None)
         run = None if isinstance(loader, type) else getattr(loader, "exec_module", None)
         if type(names) is dict and run is not None:
-            names["exec_module"] = stands.native.After(run, partial(self._loaded, names))
+            names["exec_module"] = proxies.native.After(run, partial(self._loaded, names))
         return spec
 
     def _loaded(self, names: dict[str, Any], module: Any) -> None:

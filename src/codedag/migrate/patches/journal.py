@@ -21,19 +21,19 @@ class Edit:
     key: str
     function: str
     function_id: int
-    to_stand: bool
+    to_proxy: bool
     holder_id: int
     holder_type: str
 
     @property
     def before(self) -> str:
         """What was there."""
-        return self.function if self.to_stand else f"the stand of {self.function}"
+        return self.function if self.to_proxy else f"the proxy of {self.function}"
 
     @property
     def after(self) -> str:
         """What is there now."""
-        return f"the stand of {self.function}" if self.to_stand else self.function
+        return f"the proxy of {self.function}" if self.to_proxy else self.function
 
     def __str__(self) -> str:
         return f"{self.kind} {self.where}[{self.key}]: {self.before} -> {self.after}"

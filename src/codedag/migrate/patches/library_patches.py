@@ -1,6 +1,6 @@
 """Library patches: another function in the place of a library's, for calls made inside third-party packages.
 
-A function is replaced everywhere it is held, by a stand that answers for it in all but its calls; each reference is
+A function is replaced everywhere it is held, by a proxy that answers for it in all but its calls; each reference is
 put back by identity.  Where two sets of patches name the same function, the newest is asked first and what it declines
 goes to the one before; they can be taken back in any order, and the last one puts the function back.
 """
@@ -9,47 +9,27 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 from types import TracebackType
 from typing import Any
 from weakref import getweakrefcount
 
-from codedag.backends.registry import Substitution, find
+from codedag.backends.registry import Substitution
 from codedag.instrument.children import renew_in_fork
 from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import Code, No, Verdict, Yes
-from codedag.migrate.patches import proxies as stands
+from codedag.migrate.patches import proxies
+from codedag.migrate.patches.call_counts import CallCounts
 from codedag.migrate.patches.dispatch import REASONS, Guarded
-from codedag.migrate.patches.import_hook import Watch
+from codedag.migrate.patches.import_hook import ImportWatcher
 from codedag.migrate.patches.journal import Edit, Left, Report, changed
 from codedag.migrate.patches.referrers import Sweep, class_of, space
 from codedag.migrate.substitute.usable import is_loading, library_of, loaded_to_its_end
 
-FORMAT = "codedag-patches"
 UNDISTURBED = 10.0  # seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What became of the calls of one function while it was patched."""
-
-    calls: int = 0
-    fast: int = 0
-    checked: int = 0  # both ran, and the original's result was used
-    declined: Mapping[str, int] = field(default_factory=dict)
-    mismatches: int = 0
-    gain: float = 0.0  # time of the original over that of the substitute, on the same calls; 0 = not measured
-    active: bool = True
-    reason: str = ""  # why it is no longer in use
-    unverified: int = 0  # results that were used unchecked before a difference was found
-    evidence: str = ""  # the call whose result differed
-    sent_nbytes: int = 0  # to a device
-    fetched_nbytes: int = 0  # back from it
-    resident: int = 0  # inputs that were on the device already
 
 
 class Patch:
@@ -62,13 +42,13 @@ class Patch:
     __slots__ = ("_original", "guarded", "layer", "ready", "replacement", "source")
 
     def __init__(self, original: Any, replacement: Callable[..., Any] | Substitution | Guarded | None = None) -> None:
-        self._original = None if isinstance(original, str) else stands.behind(original)
-        self.source = original if isinstance(original, str) else stands.name_of(self._original)
+        self._original = None if isinstance(original, str) else proxies.behind(original)
+        self.source = original if isinstance(original, str) else proxies.name_of(self._original)
         self.guarded = Guarded(replacement) if isinstance(replacement, Substitution) else None
         self.guarded = replacement if isinstance(replacement, Guarded) else self.guarded
         self.replacement = replacement
         self.ready: Callable[[], Verdict] = lambda: Yes  # asked once its library is there, before it is replaced
-        self.layer = stands.native.Layer(self.guarded or replacement)
+        self.layer = proxies.native.Layer(self.guarded or replacement)
         if self.guarded is not None:  # once taken back, a call costs no more than being counted
             self.guarded.on_stop = partial(setattr, self.layer, "run", None)
 
@@ -76,14 +56,14 @@ class Patch:
     def original(self) -> Any:
         """The function itself, or None while its library is not loaded."""
         if self._original is None:
-            self._original = stands.behind(_loaded(self.source))
+            self._original = proxies.behind(_loaded(self.source))
         return self._original
 
     def possible(self) -> Verdict:
         """Yes if it can be replaced here and now, else why not."""
         if self.original is None:
             return No(f"{self.source} is not loaded yet", Code.NOT_LOADED)
-        possible = stands.possible(self.original)
+        possible = proxies.possible(self.original)
         return possible and self.ready()
 
     def libraries(self) -> set[str]:
@@ -91,40 +71,32 @@ class Patch:
         arms = self.guarded.arms if self.guarded is not None else []
         return {self.source.partition(".")[0], *(library_of(arm.substitution.needs) for arm in arms)}
 
-    @property
-    def substitutions(self) -> tuple[Substitution, ...]:
-        """The registered substitutions that run in its place."""
-        arms = self.guarded.arms if self.guarded is not None else []
-        return tuple(arm.substitution for arm in arms if any(arm.substitution is one for one in find(self.source)))
-
-    def is_registered(self) -> bool:
-        """Whether the registry of substitutions knows what runs in its place."""
-        return bool(self.substitutions)
-
-    def counts(self) -> Counts:
+    def counts(self) -> CallCounts:
         """What became of the calls so far."""
         layer, guarded = self.layer, self.guarded
         if guarded is None:
             declined = {"the replacement declined it": layer.declined} if layer.declined else {}
-            return Counts(layer.calls, layer.fast, 0, declined)
+            return CallCounts(calls=layer.calls, fast=layer.fast, declined=declined)
         declined, calls = dict(guarded.declined), layer.calls - guarded.proofs
         rest = calls - layer.fast - guarded.checked - sum(declined.values())
         if rest > 0:
             reason = guarded.reason or "an exception that is not ours"
             declined[reason] = declined.get(reason, 0) + rest
         trials = [arm.trial for arm in guarded.arms]
-        return Counts(
-            calls, layer.fast, guarded.checked, declined, guarded.mismatches, guarded.gain(), guarded.active,
-            guarded.reason, sum(t.unverified for t in trials), "; ".join(t.evidence for t in trials if t.evidence),
-            *guarded.moved,
+        sent, fetched, resident = guarded.moved
+        return CallCounts(
+            calls=calls, fast=layer.fast, checked=guarded.checked, declined=declined, mismatches=guarded.mismatches,
+            gain=guarded.gain(), active=guarded.active, reason=guarded.reason,
+            unverified=sum(t.unverified for t in trials), evidence="; ".join(t.evidence for t in trials if t.evidence),
+            sent_nbytes=sent, fetched_nbytes=fetched, resident=resident,
         )  # fmt: skip
 
 
 class _Live:
-    """A function that is replaced now: its stand, and the journal."""
+    """A function that is replaced now: its proxy, and the journal."""
 
-    def __init__(self, stand: Any) -> None:
-        self.stand = stand
+    def __init__(self, proxy: Any) -> None:
+        self.proxy = proxy
         self.journal: list[Edit] = []
 
 
@@ -170,20 +142,20 @@ class Patches:
             elif patch not in self.applied:
                 self.refused.pop(patch.source, None)
                 wanted.append(patch)
-        return _state.put([live for live in map(self._stand_in, wanted) if live is not None], started)
+        return _state.put([live for live in map(self._put_proxy, wanted) if live is not None], started)
 
-    def _stand_in(self, patch: Patch) -> _Live | None:
-        """Puts the patch on the stand of its function; the live function, if nobody had replaced it yet."""
+    def _put_proxy(self, patch: Patch) -> _Live | None:
+        """Puts the patch on the proxy of its function; the live function, if nobody had replaced it yet."""
         live = _state.live.get(id(patch.original))
         if live is None:
-            stand = _state.retired.pop(id(patch.original), None)
-            stand = stands.make(patch.original) if stand is None else stand
-            live = _state.live[id(patch.original)] = _Live(stand)
-        new = not stands.native.layers(live.stand)  # also one whose restore was interrupted
+            proxy = _state.retired.pop(id(patch.original), None)
+            proxy = proxies.make(patch.original) if proxy is None else proxy
+            live = _state.live[id(patch.original)] = _Live(proxy)
+        new = not proxies.native.layers(live.proxy)  # also one whose restore was interrupted
         for arm in patch.guarded.arms if patch.guarded is not None else ():
             arm.substitution.remember(patch.original)  # by name it soon is not found
-        native = stands.native
-        native.set_layers(live.stand, (*native.layers(live.stand), patch.layer))
+        native = proxies.native
+        native.set_layers(live.proxy, (*native.layers(live.proxy), patch.layer))
         self.applied.append(patch)
         return live if new else None
 
@@ -200,10 +172,10 @@ class Patches:
             return _state.put_back(free, started)
 
     def _take_off(self, patch: Patch) -> _Live | None:
-        """Takes the patch from the stand of its function; the live function, if that was the last one."""
+        """Takes the patch from the proxy of its function; the live function, if that was the last one."""
         live = _state.live[id(patch.original)]
-        rest = tuple(layer for layer in stands.native.layers(live.stand) if layer is not patch.layer)
-        stands.native.set_layers(live.stand, rest)
+        rest = tuple(layer for layer in proxies.native.layers(live.proxy) if layer is not patch.layer)
+        proxies.native.set_layers(live.proxy, rest)
         return None if rest else live
 
     def late(self, library: str) -> None:
@@ -218,34 +190,9 @@ class Patches:
         live = (_state.live.get(id(patch.original)) for patch in self.applied)
         return tuple(edit for one in live if one is not None for edit in one.journal)
 
-    def counts(self) -> dict[str, Counts]:
+    def counts(self) -> dict[str, CallCounts]:
         """What became of the calls, by function."""
         return {patch.source: patch.counts() for patch in self.patches}
-
-    def state(self) -> dict[str, Any]:
-        """The set as plain data for another process: registered substitutions by name; others are only listed."""
-        registered = [one for patch in self.patches for one in patch.substitutions]
-        left_out = [patch.source for patch in self.patches if not patch.is_registered()]
-        names = [{"source": one.source, "into": one.into, "module": one.module} for one in registered]
-        return {"format": FORMAT, "version": 1, "patches": names, "left_out": left_out}
-
-    @classmethod
-    def of_state(cls, state: Mapping[str, Any]) -> Patches:
-        """The set that such data names; what is not in the registry here is refused, and nothing is imported for it."""
-        made: list[Patch] = []
-        refused: dict[str, str] = {}
-        entries = state.get("patches") if state.get("format") == FORMAT and state.get("version") == 1 else None
-        for entry in entries if isinstance(entries, list) else ():
-            found = _registered(entry)
-            if isinstance(found, No):
-                refused[str(entry)[:200]] = found.reason
-            else:
-                made.append(Patch(found.source, found))
-        patches = cls(*made)
-        patches.not_known = refused
-        return patches
-
-    not_known: Mapping[str, str] = {}
 
 
 class _State:
@@ -256,7 +203,7 @@ class _State:
         self.live: dict[int, _Live] = {}
         self.sets: list[Patches] = []
         self.retired: dict[int, Any] = {}
-        self.watch = Watch(self.loaded)
+        self.watch = ImportWatcher(self.loaded)
         self._working = False
         self._news: list[Any] = []  # modules that were loaded and not looked at yet
 
@@ -304,7 +251,7 @@ class _State:
                 patches.late(name.partition(".")[0])
         if names is None or not self.live or not any(id(value) in self.live for value in list(names.values())):
             return
-        sweep = Sweep(tuple(live.stand for live in self.live.values()), to_stand=True)
+        sweep = Sweep(tuple(live.proxy for live in self.live.values()), to_proxy=True)
         sweep.module(names, name)
         self._write(sweep.edits)
 
@@ -325,16 +272,16 @@ class _State:
             self.watch.stop()
 
     def put(self, fresh: list[_Live], started: float) -> Report:
-        """Puts the stands in place of their functions."""
+        """Puts the proxies in place of their functions."""
         if not fresh:
             return Report()
-        sweep = Sweep(tuple(live.stand for live in fresh), to_stand=True)
+        sweep = Sweep(tuple(live.proxy for live in fresh), to_proxy=True)
         try:
             with _undisturbed():
                 sweep.run()
         finally:
             self._write(sweep.edits)
-        caveats = ((stands.name_of(live.stand), stands.caveat(live.stand.__wrapped__)) for live in fresh)
+        caveats = ((proxies.name_of(live.proxy), proxies.caveat(live.proxy.__wrapped__)) for live in fresh)
         notes = tuple(f"{name}: {caveat}" for name, caveat in caveats if caveat)
         return Report(tuple(sweep.edits), tuple(sweep.left), notes=notes, seconds=perf_counter() - started)
 
@@ -343,7 +290,7 @@ class _State:
             self.live[edit.function_id].journal.append(edit)
 
     def put_back(self, free: list[_Live], started: float) -> Report:
-        """Puts the functions back in place of their stands, those in the journal and those held since."""
+        """Puts the functions back in place of their proxies, those in the journal and those held since."""
         if not free:
             return Report()
         with _undisturbed():
@@ -351,11 +298,11 @@ class _State:
 
     def _put_back(self, free: list[_Live], started: float) -> Report:
         done = [edit for live in free for edit in reversed(live.journal)]
-        stand_ins = tuple(live.stand for live in free)
-        sweep = Sweep(stand_ins, to_stand=False).run(remember=[edit.holder_id for edit in done])
+        proxies_now = tuple(live.proxy for live in free)
+        sweep = Sweep(proxies_now, to_proxy=False).run(remember=[edit.holder_id for edit in done])
         edits, left = sweep.edits, sweep.left
-        if threading.active_count() > 1:  # others may have passed a stand on while we walked: look again
-            again = Sweep(stand_ins, to_stand=False).run()
+        if threading.active_count() > 1:  # others may have passed a proxy on while we walked: look again
+            again = Sweep(proxies_now, to_proxy=False).run()
             edits, left = edits + again.edits, again.left
         missing = changed(done, edits, sweep.alive)
         for live in free:
@@ -363,11 +310,11 @@ class _State:
         return Report(tuple(edits), tuple(left), missing, seconds=perf_counter() - started)
 
     def _let_go(self, live: _Live) -> None:
-        """Forgets a function, unless the program refers weakly to its stand: a registry would lose that entry."""
-        original = id(live.stand.__wrapped__)
+        """Forgets a function, unless the program refers weakly to its proxy: a registry would lose that entry."""
+        original = id(live.proxy.__wrapped__)
         del self.live[original]
-        if type(live.stand).__weakrefoffset__ and getweakrefcount(live.stand):
-            self.retired[original] = live.stand
+        if type(live.proxy).__weakrefoffset__ and getweakrefcount(live.proxy):
+            self.retired[original] = live.proxy
 
     def loaded(self, module: Any) -> None:
         """After an import."""
@@ -424,16 +371,4 @@ def _in_private_part(path: str, name: str) -> Any:
     return None
 
 
-def _registered(entry: Any) -> Substitution | No:
-    if not isinstance(entry, dict) or not all(
-        isinstance(entry.get(name), str) for name in ("source", "into", "module")
-    ):
-        return No("it names no substitution")
-    for one in find(entry["source"]):
-        if (one.source, one.into, one.module) == (entry["source"], entry["into"], entry["module"]):
-            verdict = one.available()
-            return one if not isinstance(verdict, No) else verdict
-    return No("it is not in the registry of this installation")
-
-
-__all__ = ["REASONS", "Counts", "Edit", "Guarded", "Left", "Patch", "Patches", "Report", "Yes"]
+__all__ = ["REASONS", "CallCounts", "Edit", "Guarded", "Left", "Patch", "Patches", "Report", "Yes"]

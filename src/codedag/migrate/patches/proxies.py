@@ -1,6 +1,6 @@
-"""What stands in for a function of a library: it answers as the function in everything but what a call runs.
+"""What is the proxy of a function of a library: it answers as the function in everything but what a call runs.
 
-A stand has the function's hash and equals it, so it finds and is found in sets and dicts that know the function;
+A proxy has the function's hash and equals it, so it finds and is found in sets and dicts that know the function;
 attributes are the function's own, read and written; pickles name the function.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 from codedag.ir.verdict import No, Verdict, Yes
 from codedag.migrate import _patch_twin
 
-# Protocols that a stand does not pass on: an object that has one is used as more than a function.
+# Protocols that a proxy does not pass on: an object that has one is used as more than a function.
 _MORE = ("__getitem__", "__iter__", "__len__", "__next__", "__enter__", "__add__", "__bool__", "__await__", "__index__")
 _OF_C_TYPES = (
     types.MethodDescriptorType,
@@ -37,27 +37,27 @@ extension = None if native is _patch_twin else native  # what the twin cannot do
 
 
 def use(implementation: Any) -> None:
-    """Changes which implementation new stands are of: the C extension or the twin."""
+    """Changes which implementation new proxies are of: the C extension or the twin."""
     global native
     native = implementation
     native.set_reduce(_reduced)
 
 
-def is_stand(value: Any) -> bool:
-    """Whether a value stands in for a function."""
-    return type(value) in (native.Stand, native.BindingStand, native.HardStand, native.HardBindingStand)
+def is_proxy(value: Any) -> bool:
+    """Whether a value is the proxy of a function."""
+    return type(value) in (native.Proxy, native.BindingProxy, native.HardProxy, native.HardBindingProxy)
 
 
 def behind(value: Any) -> Any:
-    """The function behind a stand, a bound method with the function behind its own, or the value itself."""
-    if type(value) is types.MethodType and is_stand(value.__func__):
+    """The function behind a proxy, a bound method with the function behind its own, or the value itself."""
+    if type(value) is types.MethodType and is_proxy(value.__func__):
         return types.MethodType(behind(value.__func__), value.__self__)
-    return value.__wrapped__ if is_stand(value) else value
+    return value.__wrapped__ if is_proxy(value) else value
 
 
 def make(original: Any) -> Any:
-    """A stand for a function, without layers: it passes calls through."""
-    name = "BindingStand" if hasattr(type(original), "__get__") else "Stand"
+    """A proxy for a function, without layers: it passes calls through."""
+    name = "BindingProxy" if hasattr(type(original), "__get__") else "Proxy"
     name = name if type(original).__weakrefoffset__ else f"Hard{name}"
     return getattr(native, name)(original)
 
@@ -78,13 +78,13 @@ def possible(original: Any) -> Verdict:
 
 
 def caveat(original: Any) -> str:
-    """What a program can still tell a stand from the function by, where that is known to happen; empty if nothing."""
+    """What a program can still tell a proxy from the function by, where that is known to happen; empty if nothing."""
     kind = type(original).__name__
     if kind in ("ufunc", "_ArrayFunctionDispatcher"):
         protocol = "__array_ufunc__" if kind == "ufunc" else "__array_function__"
         return f"a class with {protocol} is given the function itself: equal to the patched one, but not by `is`"
     if name_of(original).partition(".")[0] == "torch":
-        return "__torch_function__ is given the function itself, and torch.compile and torch.jit do not know the stand"
+        return "__torch_function__ is given the function itself, and torch.compile and torch.jit do not know the proxy"
     return ""
 
 
@@ -111,7 +111,7 @@ def _first_module(function: Any, name: str) -> str:
 
 
 def _reduced(original: Any, protocol: int) -> Any:
-    """What the function itself gives to pickle: by name, which leads to the stand while it is in place."""
+    """What the function itself gives to pickle: by name, which leads to the proxy while it is in place."""
     if isinstance(original, types.FunctionType):
         return original.__qualname__
     reduce = copyreg.dispatch_table.get(type(original))

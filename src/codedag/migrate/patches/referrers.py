@@ -1,4 +1,4 @@
-"""Finds who holds a function, and puts its stand there, or the function back: one walk over the heap for many."""
+"""Finds who holds a function, and puts its proxy there, or the function back: one walk over the heap for many."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from codedag.migrate.patches import proxies as stand_module
+from codedag.migrate.patches import proxies
 from codedag.migrate.patches.journal import Edit, Left
 
 _FRAMES = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
@@ -47,7 +47,7 @@ class Owners:
         self.keyed: set[int] = set()
         asked = tuple(one for one in found if issubclass(type(one), _CONTAINERS) and id(one) not in self.modules)
         self._asked = set(map(id, asked))
-        for owner in stand_module.native.holders(more, asked, False) if asked else ():
+        for owner in proxies.native.holders(more, asked, False) if asked else ():
             self._add(owner)
 
     def _add(self, owner: Any) -> None:
@@ -79,16 +79,16 @@ class Owners:
 
 
 class Sweep:
-    """One pass that changes every reference it can reach: function to stand, or stand to function."""
+    """One pass that changes every reference it can reach: function to proxy, or proxy to function."""
 
-    def __init__(self, stands: tuple[Any, ...], to_stand: bool) -> None:
-        self.to_stand = to_stand
+    def __init__(self, every: tuple[Any, ...], to_proxy: bool) -> None:
+        self.to_proxy = to_proxy
         self.edits: list[Edit] = []
         self.left: list[Left] = []
         self.alive: dict[int, Any] = {}
-        self._by_id = {id(stand.__wrapped__ if to_stand else stand): stand for stand in stands}
-        self._names = {id(stand): stand_module.name_of(stand) for stand in stands}
-        self._stands = stands
+        self._by_id = {id(proxy.__wrapped__ if to_proxy else proxy): proxy for proxy in every}
+        self._names = {id(proxy): proxies.name_of(proxy) for proxy in every}
+        self._proxies = every
 
     def run(self, remember: Iterable[int] = ()) -> Sweep:
         """Itself, after the pass; which of the given identities are alive is noted on the way."""
@@ -96,9 +96,9 @@ class Sweep:
         if gc.get_freeze_count():  # what the program froze is not listed; its modules are known all the same
             more.extend(filter(None, map(space, list(sys.modules.values()))))
         wanted = set(remember)
-        alive = [*stand_module.native.alive(wanted), *more] if wanted else []
+        alive = [*proxies.native.alive(wanted), *more] if wanted else []
         self.alive = {id(one): one for one in alive if id(one) in wanted}
-        found = stand_module.native.holders(more, self._stands, self.to_stand)
+        found = proxies.native.holders(more, self._proxies, self.to_proxy)
         self._owners = Owners(more, found)
         for holder in found:
             if not self._ours(holder):
@@ -111,8 +111,8 @@ class Sweep:
             self._swap(names, key, value, "module attribute", where)
 
     def _new(self, value: Any) -> Any:
-        stand = self._by_id.get(id(value))
-        return stand if stand is None or self.to_stand else stand.__wrapped__
+        proxy = self._by_id.get(id(value))
+        return proxy if proxy is None or self.to_proxy else proxy.__wrapped__
 
     def _ours(self, holder: Any) -> bool:
         if holder is self._by_id or _is_ours(type(holder)):
@@ -143,7 +143,7 @@ class Sweep:
 
     def _swap(self, holder: Any, key: Any, value: Any, kind: str, where: str = "") -> None:
         new = self._new(value)
-        if new is not None and stand_module.native.swap(holder, key, value, new):
+        if new is not None and proxies.native.swap(holder, key, value, new):
             self._note(holder, key, value, kind, where)
 
     def _set(self, change: Callable[[Any], object], holder: Any, key: Any, value: Any, kind: str, where: str) -> None:
@@ -158,16 +158,16 @@ class Sweep:
         self._note(holder, key, value, kind, where)
 
     def _note(self, holder: Any, key: Any, value: Any, kind: str, where: str) -> None:
-        stand = self._by_id[id(value)]
+        proxy = self._by_id[id(value)]
         key = key if type(key) is str else ascii(key) if type(key) in (int, bytes, float) else type(key).__name__
         self.edits.append(
             Edit(
                 kind,
                 where or self._where(holder),
                 key,
-                self._names[id(stand)],
-                id(stand.__wrapped__),
-                self.to_stand,
+                self._names[id(proxy)],
+                id(proxy.__wrapped__),
+                self.to_proxy,
                 id(holder),
                 type(holder).__name__,
             )
@@ -221,7 +221,7 @@ class Sweep:
             self._set(functools.partial(deque.__setitem__, holder, index), holder, index, value, "deque", "")
 
     def _tuple(self, holder: tuple[Any, ...]) -> None:
-        if stand_module.native is not stand_module.extension:
+        if proxies.native is not proxies.extension:
             self._rebuild(holder)
             return
         owner = self._owners.of.get(id(holder))
@@ -243,7 +243,7 @@ class Sweep:
         self._swap(holder, 0, holder.cell_contents, "closure")
 
     def _method(self, holder: types.MethodType) -> None:
-        if id(holder) not in self._owners.keyed and stand_module.native is stand_module.extension:
+        if id(holder) not in self._owners.keyed and proxies.native is proxies.extension:
             self._swap(holder, 0, holder.__func__, "bound method")
 
     def _static(self, holder: Any) -> None:
@@ -260,7 +260,7 @@ class Sweep:
 
     def _set_members(self, holder: set[Any] | frozenset[Any]) -> None:
         hits = [value for value in tuple(_iterate(holder)) if id(value) in self._by_id]
-        for value in hits if stand_module.native is stand_module.extension else ():
+        for value in hits if proxies.native is proxies.extension else ():
             self._swap(holder, 0, value, "set")
 
     def _instance(self, holder: Any) -> None:

@@ -1,7 +1,7 @@
 """Values that stay on a device from one call to the next, where the source proves that nobody else can see them.
 
 The rewriter knows which call's value goes to exactly one other call (`instrument/links.py`).  Where both calls are of
-functions that a plan places on the same device, the first leaves its result there and hands on a stand-in, and the
+functions that a plan places on the same device, the first leaves its result there and hands on a placeholder, and the
 second takes it from it.  The last one of such a chain always brings its result back.  Whatever is not as expected (a
 guard that declines, another function, a failure, a plan that was taken back) ends in the same place: the value is
 brought back and the call runs as written.
@@ -26,12 +26,12 @@ from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import No, Yes
 from codedag.migrate.caller import Caller
 from codedag.migrate.guard import Failed, attempt
-from codedag.migrate.patches import proxies as stands
+from codedag.migrate.patches import proxies
+from codedag.migrate.patches.call_counts import CallCounts
 from codedag.migrate.placeholder import Method, StandIn
-from codedag.migrate.placement.call_counts import Counted
-from codedag.migrate.placement.device_value import Resident, Step, handed, put
+from codedag.migrate.placement.device_value import DeviceValue, Step, handed, put
 from codedag.migrate.placement.modes import Different
-from codedag.migrate.substitute import nan_check as numeric
+from codedag.migrate.substitute import nan_check
 from codedag.migrate.substitute.call import unbound
 from codedag.migrate.substitute.describe import described
 from codedag.migrate.trial import Trial
@@ -79,7 +79,7 @@ def _is_quiet(file: InstrumentedFile, called: dict[int, str], source: int, targe
     return all(i.kind in (BINARY, UNARY, GETITEM) or called.get(i.index) in _QUIET for i in between)
 
 
-class Passage:
+class DeviceChain:
     """The variants of one chain's sites, and the trial that the chain is on as a whole."""
 
     def __init__(self, stops: Sequence[Stop], migrator: Migrator) -> None:
@@ -119,11 +119,11 @@ class Passage:
         """Adds to what is told of one function."""
         self.counts.setdefault(source, Counter()).update(numbers)
 
-    def counted(self) -> dict[str, Counted]:
+    def counted(self) -> dict[str, CallCounts]:
         """What became of the calls of this chain, by function."""
         gain = self.trial.gain() if self.trial.pairs else 0.0
         every = list(self.counts.items())
-        return {source: Counted(**numbers, gain=gain, evidence=self.trial.evidence) for source, numbers in every}  # type: ignore[arg-type]
+        return {source: CallCounts(**numbers, gain=gain, evidence=self.trial.evidence) for source, numbers in every}  # type: ignore[arg-type]
 
     def fetch(self, source: str, held: Any) -> Any:
         """What is held on the device as an array, on the account of the function that made it."""
@@ -139,7 +139,7 @@ class Passage:
 class _Call:
     """One call at a stop of a chain."""
 
-    passage: Passage
+    passage: DeviceChain
     number: int
     frame: FrameType
     caller: Caller
@@ -200,8 +200,8 @@ class _Call:
         """The library's own function that is called."""
         if type(self.function) is Method:
             kind = type(self.function.standin.deferred.sample)
-            return stands.behind(getattr(kind, self.function.name, None))
-        return stands.behind(unbound(self.function, ())[0])
+            return proxies.behind(getattr(kind, self.function.name, None))
+        return proxies.behind(unbound(self.function, ())[0])
 
     def _values(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of the library's own function, with what is on the device in its place."""
@@ -227,7 +227,7 @@ class _Call:
 
     # -- what follows
 
-    def _handed_on(self, result: Any, resident: Resident | None, checked: bool, seconds: float) -> Any:
+    def _handed_on(self, result: Any, resident: DeviceValue | None, checked: bool, seconds: float) -> Any:
         from codedag.backends.on_device import is_held, tally
 
         sent, fetched, hops = (b - a for a, b in zip(self._before, tally.now(), strict=True))
@@ -237,7 +237,7 @@ class _Call:
         self.passage.sources[self.number] = source
         ways = {"checked": 1} if checked else {"fast": 1}
         self.passage.count(source, calls=1, sent_nbytes=sent, fetched_nbytes=fetched, resident=hops, **ways)
-        following = Resident(result, self.pu, checked, partial(self.passage.fetch, source))
+        following = DeviceValue(result, self.pu, checked, partial(self.passage.fetch, source))
         following.steps = [*(resident.steps if resident is not None else ()), self._step()]
         if resident is not None:
             following.original_seconds = resident.original_seconds
@@ -260,15 +260,15 @@ class _Call:
         )
         return Step(self.caller, function, args, keywords, operand)
 
-    def _looked_at(self, made: Resident) -> Any:
+    def _looked_at(self, made: DeviceValue) -> Any:
         """The last value, unless it holds a NaN or infinity that the calls as written do not give."""
-        if not self.passage.mode.checks or attempt(numeric.odd, made.held) is not True:
+        if not self.passage.mode.checks or attempt(nan_check.odd, made.held) is not True:
             return made.held
         result, made.host = made.held, made.replayed(self.frame.f_globals)
         self._judge(made, result)
         return made.host
 
-    def _compared(self, made: Resident, before: Resident | None) -> Any:
+    def _compared(self, made: DeviceValue, before: DeviceValue | None) -> Any:
         """The original's value, or what stands for it; the substitute's was compared with it."""
         from codedag.backends.on_device import fetched, is_held
 
@@ -296,7 +296,7 @@ class _Call:
                 return Picture(pixels(value), value.mode, value)
             return Held(there(value), held.order)
 
-    def _judge(self, made: Resident, value: Any, record: bool = True) -> bool:
+    def _judge(self, made: DeviceValue, value: Any, record: bool = True) -> bool:
         """Whether the device's value is as near as promised; the trial is told of a difference, or of the end."""
         assert self.arm is not None
         substitution, trial = self.arm.substitution, self.passage.trial

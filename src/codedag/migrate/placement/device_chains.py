@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 from codedag.backends.registry import find
 from codedag.instrument.nearby import functions_by_file
 from codedag.instrument.program import InstrumentedFile, Program
-from codedag.migrate.placement.call_counts import Counted, summed
-from codedag.migrate.placement.device_chain import Passage, chains
+from codedag.migrate.patches.call_counts import CallCounts, summed
+from codedag.migrate.placement.device_chain import DeviceChain, chains
 from codedag.trace.attach import Attachment, Functions
 
 if TYPE_CHECKING:
     from codedag.migrate.placement.migrator import Migrator
 
 
-class Passages:
+class DeviceChains:
     """All chains of one plan."""
 
     def __init__(self, migrator: Migrator) -> None:
         self.migrator = migrator
-        self.every: list[Passage] = []
+        self.every: list[DeviceChain] = []
         self.attaches = True  # whether code that is loaded already is given these chains
         self.waits = False  # whether that is for the first call on a device: the program is not loaded yet
         self._attached: _Attached | None = None
@@ -32,23 +32,23 @@ class Passages:
         """The last names of the functions whose results can stay on the unit that the plan names for them."""
         from codedag.migrate.placement.migrator import _runs_on
 
-        wishes = [wish for wish in self.migrator.wishes.wanted if wish.pu != "cpu"]
-        placed = [w for w in wishes if any(one.stays and _runs_on(one, w.pu) for one in find(w.function))]
-        return {wish.function.rpartition(".")[2] for wish in placed}
+        requests = [request for request in self.migrator.requests.wanted if request.pu != "cpu"]
+        placed = [w for w in requests if any(one.stays and _runs_on(one, w.pu) for one in find(w.function))]
+        return {request.function.rpartition(".")[2] for request in placed}
 
     def prepare(self, program: Program, file: InstrumentedFile) -> set[int]:
         """Gives the sites of a file's chains their variants; the sites that its code needs."""
         needed: set[int] = set()
         names = self.names()
         for chain in chains(file, names) if names else ():
-            passage = Passage(chain, self.migrator)
+            passage = DeviceChain(chain, self.migrator)
             variants = passage.variants()
             program.plan(file.path, chain[0].site.info.owner, variants)
             self.every.append(passage)
             needed |= variants.keys()
         return needed
 
-    def counted(self) -> dict[str, Counted]:
+    def counted(self) -> dict[str, CallCounts]:
         """What became of the calls of all chains, by function."""
         return summed([passage.counted() for passage in self.every])
 

@@ -13,7 +13,7 @@ from typing import Any
 from codedag.instrument.links import Operand
 from codedag.migrate.caller import Caller
 from codedag.migrate.guard import Failed, attempt
-from codedag.migrate.patches import proxies as stands
+from codedag.migrate.patches import proxies
 from codedag.migrate.placeholder import Method, StandIn
 from codedag.migrate.substitute.call import unbound
 
@@ -36,11 +36,11 @@ class Step:
         elif self.operand is not None:
             args, keywords = put(value, self.operand, args, keywords)
         function, args = unbound(function, args)
-        return stands.behind(function), args, keywords
+        return proxies.behind(function), args, keywords
 
 
 @dataclass(slots=True, weakref_slot=True)
-class Resident:
+class DeviceValue:
     """What is held on the device, the calls that made it, and in a call that is checked also what they gave here."""
 
     held: Any
@@ -89,7 +89,7 @@ def handed(operand: Operand | None, function: Any, args: tuple[Any, ...], keywor
         found = args[operand] if operand < len(args) else None
     else:
         found = keywords.get(operand)
-    return found if type(found) is StandIn and type(found.deferred) is Resident else None
+    return found if type(found) is StandIn and type(found.deferred) is DeviceValue else None
 
 
 def put(

@@ -16,14 +16,14 @@ from codedag.devices.present import bring, is_accelerator, load, present
 from codedag.ir.verdict import Code, No, Verdict, Yes
 from codedag.migrate.guard import attempt
 from codedag.migrate.malloc_trim import holding
+from codedag.migrate.patches.call_counts import CallCounts, summed
 from codedag.migrate.patches.dispatch import Arm, Guarded
 from codedag.migrate.patches.library_patches import Patch, Patches, in_turn
 from codedag.migrate.placement import loopback, workers
-from codedag.migrate.placement.call_counts import Counted, summed
 from codedag.migrate.placement.contexts import Contexts
-from codedag.migrate.placement.device_chains import Passages
+from codedag.migrate.placement.device_chains import DeviceChains
 from codedag.migrate.placement.modes import Mode, mode_of
-from codedag.migrate.placement.requests import ORIGINAL, Wish, Wishes
+from codedag.migrate.placement.requests import ORIGINAL, Request, Requests
 from codedag.migrate.substitute.usable import library_of, may_run
 from codedag.migrate.trial import Trial
 
@@ -56,19 +56,19 @@ class Migrator:
 
     def __init__(
         self,
-        wishes: Wishes,
+        requests: Requests,
         mode: str | Mode = "sample",
         allow: Collection[Equivalence] = (EXACT,),
         demote: bool = True,
     ) -> None:
-        self.wishes, self.mode, self.allow, self.demote = wishes, mode_of(mode), tuple(allow), demote
+        self.requests, self.mode, self.allow, self.demote = requests, mode_of(mode), tuple(allow), demote
         self.patches: Patches | None = None
         self.outcome = Outcome()
-        self.elsewhere: dict[str, Counted] = {}  # what other processes counted
+        self.elsewhere: dict[str, CallCounts] = {}  # what other processes counted
         self.missing: tuple[str, ...] = ()  # what is not known of them, in words
-        self._last: dict[str, Counted] = {}
-        self.passages = Passages(self)
-        self._early: set[Wish] = set()  # for units whose library was not loaded when the plan was applied
+        self._last: dict[str, CallCounts] = {}
+        self.passages = DeviceChains(self)
+        self._early: set[Request] = set()  # for units whose library was not loaded when the plan was applied
 
     def __enter__(self) -> Migrator:
         self.apply()
@@ -102,16 +102,16 @@ class Migrator:
         attempt(holding.begin)
         return self.outcome
 
-    def _groups(self) -> dict[str, list[Wish]]:
-        groups: dict[str, list[Wish]] = {}
-        for wish in self.wishes.wanted:
-            groups.setdefault(self.source_of(wish), []).append(wish)
+    def _groups(self) -> dict[str, list[Request]]:
+        groups: dict[str, list[Request]] = {}
+        for request in self.requests.wanted:
+            groups.setdefault(self.source_of(request), []).append(request)
         return groups
 
-    def _prepare(self, group: list[Wish]) -> Patch | None:
+    def _prepare(self, group: list[Request]) -> Patch | None:
         """The patch of one function, or None with the reason noted."""
-        wanted = {wish.context: _wanted(wish) for wish in group}
-        self._early |= {wish for wish in group if _is_early(wish)}
+        wanted = {request.context: _wanted(request) for request in group}
+        self._early |= {request for request in group if _is_early(request)}
         chosen = _together(wanted.values())
         source = chosen[0].source if chosen else group[0].function
         if is_disabled() or not chosen or source in _holding:
@@ -122,7 +122,7 @@ class Migrator:
         guarded = Guarded(
             *chosen,
             mode=self.mode,
-            contexts=Contexts({wish.context: _unit(wish, wanted[wish.context]) for wish in group}),
+            contexts=Contexts({request.context: _unit(request, wanted[request.context]) for request in group}),
             demote=self.demote and chosen[0].pu != loopback.PU,
         )
         guarded.on_device = self.passages.first_call if self.passages.waits else None
@@ -130,14 +130,14 @@ class Migrator:
         patch.ready = partial(self._ready, patch, guarded)
         return patch
 
-    def source_of(self, wish: Wish) -> str:
-        """The name by which the registry knows the function of a wish."""
-        found = find(wish.function)
-        return found[0].source if found else wish.function
+    def source_of(self, request: Request) -> str:
+        """The name by which the registry knows the function of a request."""
+        found = find(request.function)
+        return found[0].source if found else request.function
 
-    def why_not(self, wish: Wish) -> str:
-        """Why a wish was not granted, as far as can be told now; empty if it could be."""
-        verdict = _wanted(wish)
+    def why_not(self, request: Request) -> str:
+        """Why a request was not granted, as far as can be told now; empty if it could be."""
+        verdict = _wanted(request)
         return verdict.reason if isinstance(verdict, No) else ""
 
     def trials(self) -> dict[str, Trial]:
@@ -163,13 +163,13 @@ class Migrator:
     def stats_of(self, patch: Patch | None) -> dict[str, Any]:
         """What became of the calls of one patch."""
         reason = _joined(self.outcome.skipped.values())
-        return Counted.of(patch.counts()).shown() if patch else Counted(active=False, reason=reason).shown()
+        return patch.counts().shown() if patch else CallCounts(active=False, reason=reason).shown()
 
     def _ready(self, patch: Patch, guarded: Guarded) -> Verdict:
         """Yes if one of the substitutes may run in this program; the others are set aside."""
         verdicts = []
         for arm in guarded.arms:
-            arm.substitution.remember(patch.original)  # what is found under its name may be another's stand
+            arm.substitution.remember(patch.original)  # what is found under its name may be another's proxy
             verdict = Yes if arm.substitution.pu == loopback.PU else self._may_run(arm.substitution)
             arm.trial.active, arm.trial.reason = bool(verdict), getattr(verdict, "reason", "")
             verdicts.append(verdict)
@@ -177,16 +177,18 @@ class Migrator:
 
     def _may_run(self, substitution: Substitution) -> Verdict:
         """Yes if the units that the plan names for it are here, now that its library is loaded, and it may run."""
-        for wish in self._early:
-            mine = substitution in find(wish.function) and _runs_on(substitution, wish.pu)
-            here = present(wish.pu) if mine else Yes
+        for request in self._early:
+            mine = substitution in find(request.function) and _runs_on(substitution, request.pu)
+            here = present(request.pu) if mine else Yes
             if isinstance(here, No):
                 return here
         if not substitution.stays:
             return may_run(substitution, self.allow)
         from codedag.backends.on_device import using  # it needs numpy, which the function's library has loaded
 
-        units = [w.pu for w in self.wishes.wanted if substitution in find(w.function) and _runs_on(substitution, w.pu)]
+        units = [
+            w.pu for w in self.requests.wanted if substitution in find(w.function) and _runs_on(substitution, w.pu)
+        ]
         with using(units[0] if units else ""):  # a proof holds for the device on which it was made
             return may_run(substitution, self.allow)
 
@@ -215,14 +217,14 @@ class Migrator:
         attempt(holding.end)
         return count
 
-    def own(self) -> dict[str, Counted]:
+    def own(self) -> dict[str, CallCounts]:
         """What this process counted, by function."""
         if self.patches is None:
             return self._last
-        patched = {patch.source: Counted.of(patch.counts()) for patch in self.patches.patches}
+        patched = {patch.source: patch.counts() for patch in self.patches.patches}
         return summed([patched, self.passages.counted()])
 
-    def counted(self) -> dict[str, Counted]:
+    def counted(self) -> dict[str, CallCounts]:
         """What this process and those that it started counted, by function."""
         if self.patches is None:
             return self._last
@@ -230,7 +232,7 @@ class Migrator:
         own = {name: one.minus(self._base.get(name)) for name, one in self.own().items()}
         return summed([own, self.elsewhere])
 
-    _base: Mapping[str, Counted] = {}
+    _base: Mapping[str, CallCounts] = {}
 
     def stats(self) -> dict[str, dict[str, Any]]:
         """Per function: calls, fast, checked, declined with reasons, mismatches, gain, and whether it is in use."""
@@ -239,7 +241,7 @@ class Migrator:
         in_force = {patch.source for patch in self.patches.applied} if self.patches is not None else set()
         for name, reason in {**self.outcome.skipped, **self.outcome.failed, **refused}.items():
             if name not in in_force and (name not in found or not found[name]["calls"]):
-                found[name] = Counted(active=False, reason=reason).shown()
+                found[name] = CallCounts(active=False, reason=reason).shown()
         return dict(sorted(found.items()))
 
     def verdict(self) -> dict[str, Any]:
@@ -261,41 +263,41 @@ class Migrator:
         self._base, self.elsewhere = self.own(), {}
 
 
-def _wanted(wish: Wish) -> tuple[Substitution, ...] | No:
-    """The registered substitutions that a wish can mean, or why there are none."""
-    if wish.variant.partition(",")[0] == ORIGINAL:  # also "original, reused buffers"
+def _wanted(request: Request) -> tuple[Substitution, ...] | No:
+    """The registered substitutions that a request can mean, or why there are none."""
+    if request.variant.partition(",")[0] == ORIGINAL:  # also "original, reused buffers"
         return No("the plan leaves it as it is")
-    if wish.function.startswith("operator."):
+    if request.function.startswith("operator."):
         return No("an operator has no function to replace: only a plan.json for `codedag run --plan` names its place")
-    known = find(wish.function)
-    loaded = bring if wish.variant else present  # a plan that names what runs there gets its library
-    here = Yes if wish.pu == loopback.PU else loaded(wish.pu)
-    if isinstance(here, No) and not (known and _is_early(wish)):
+    known = find(request.function)
+    loaded = bring if request.variant else present  # a plan that names what runs there gets its library
+    here = Yes if request.pu == loopback.PU else loaded(request.pu)
+    if isinstance(here, No) and not (known and _is_early(request)):
         return here
     if not known:
-        return No(why_as_written(wish.function))
-    if wish.pu == loopback.PU:
+        return No(why_as_written(request.function))
+    if request.pu == loopback.PU:
         return (loopback.loopback(known[0].source),)
-    fitting = tuple(one for one in known if _runs_on(one, wish.pu) and wish.variant in ("", one.into, one.name))
-    own = tuple(one for one in fitting if one.pu in (wish.pu, wish.pu.partition(":")[0]))
+    fitting = tuple(one for one in known if _runs_on(one, request.pu) and request.variant in ("", one.into, one.name))
+    own = tuple(one for one in fitting if one.pu in (request.pu, request.pu.partition(":")[0]))
     fitting = own or fitting  # what names the unit itself comes before what torch runs anywhere
     for one in fitting:
-        if wish.variant == one.name:  # as `codedag plan` names it: what the user was shown is to be had
+        if request.variant == one.name:  # as `codedag plan` names it: what the user was shown is to be had
             load(library_of(one.needs))
-    variant = f" as {wish.variant}" if wish.variant else ""
+    variant = f" as {request.variant}" if request.variant else ""
     if not fitting and isinstance(here, No):
         return here
-    return fitting or No(f"no substitution for {wish.pu}{variant} is registered")
+    return fitting or No(f"no substitution for {request.pu}{variant} is registered")
 
 
-def _is_early(wish: Wish) -> bool:
-    """Whether the library of the unit that is wished for is not loaded yet, so that the unit may still turn up."""
-    here = Yes if wish.pu == loopback.PU else present(wish.pu)
+def _is_early(request: Request) -> bool:
+    """Whether the library of the unit that is requested for is not loaded yet, so that the unit may still turn up."""
+    here = Yes if request.pu == loopback.PU else present(request.pu)
     return isinstance(here, No) and here.code is Code.NOT_USED
 
 
-def _unit(wish: Wish, verdict: tuple[Substitution, ...] | No) -> str:
-    return "" if isinstance(verdict, No) else wish.pu
+def _unit(request: Request, verdict: tuple[Substitution, ...] | No) -> str:
+    return "" if isinstance(verdict, No) else request.pu
 
 
 def _runs_on(substitution: Substitution, pu: str) -> bool:

@@ -28,7 +28,7 @@ class BadPlan(CodedagError):  # noqa: N818 - reads as what happened
     slug = "bad-plan"
 
 
-class Wish(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True):
     """One function of the plan: the context key ends in its name, and is just that if it is meant everywhere."""
 
     function: str
@@ -37,14 +37,14 @@ class Wish(msgspec.Struct, frozen=True):
     variant: str = ""  # empty: whatever is proven and fastest; `original`: as written
 
 
-class Wishes(msgspec.Struct, frozen=True):
+class Requests(msgspec.Struct, frozen=True):
     """All that a plan asks for, and the parts that library patches cannot do."""
 
-    wanted: tuple[Wish, ...]
+    wanted: tuple[Request, ...]
     notes: tuple[str, ...] = ()
 
 
-def wishes_of(plan: Any, default_device: str | None = None) -> Wishes:
+def requests_of(plan: Any, default_device: str | None = None) -> Requests:
     """What a plan asks for: a Plan, the guides' dictionary, a file of either, or a run; raises BadPlan or BadFile."""
     if default_device is not None and not isinstance(default_device, str):
         raise BadPlan(f"default_device: {default_device!r:.80} is not text", hint="Name a device, such as cpu.")
@@ -70,7 +70,7 @@ def is_migration_plan(path: str | os.PathLike[str]) -> bool:
     return isinstance(content, dict) and content.get("format") != "codedag/plan" and "context_device_map" in content
 
 
-def _of_file(path: Path, default_device: str | None) -> Wishes:
+def _of_file(path: Path, default_device: str | None) -> Requests:
     if path.is_dir():
         return _of_plan(RunDirectory(path).plan)
     if not path.is_file():
@@ -87,14 +87,14 @@ def _of_file(path: Path, default_device: str | None) -> Wishes:
         raise BadPlan(f"{path}: {error.message}", hint=error.hint) from error
 
 
-def _of_plan(plan: Plan) -> Wishes:
+def _of_plan(plan: Plan) -> Requests:
     place = {placement.op: placement for placement in plan.placement}
-    wanted = {(p.name, p.context): Wish(p.name, p.context, p.pu, p.variant) for p in plan.placement}
+    wanted = {(p.name, p.context): Request(p.name, p.context, p.pu, p.variant) for p in plan.placement}
     notes = []
     for move in plan.moves:
         if move.kind == "place":  # a chain of calls on one unit
             keys = [(name, f"{move.function}/{name}" if move.function else name) for name in move.chain]
-            wanted.update({key: Wish(*key, move.variant) for key in keys})
+            wanted.update({key: Request(*key, move.variant) for key in keys})
             continue
         if move.kind != "substitute" or not move.chain:
             known = "only `codedag run --plan` can do this"
@@ -105,15 +105,15 @@ def _of_plan(plan: Plan) -> Wishes:
             continue
         contexts = [place[op].context for op in move.ops if op in place] or [move.chain[0]]
         for context in contexts:
-            wanted[move.chain[0], context] = Wish(move.chain[0], context, _unit(place, move.ops), move.variant)
-    return Wishes(tuple(wanted.values()), tuple(notes))
+            wanted[move.chain[0], context] = Request(move.chain[0], context, _unit(place, move.ops), move.variant)
+    return Requests(tuple(wanted.values()), tuple(notes))
 
 
 def _unit(place: Mapping[int, Any], ops: list[Any]) -> str:
     return next((place[op].pu for op in ops if op in place), "cpu")
 
 
-def _of_mapping(plan: Mapping[str, Any], default_device: str | None) -> Wishes:
+def _of_mapping(plan: Mapping[str, Any], default_device: str | None) -> Requests:
     if plan.get("format") == "codedag/plan":
         return _of_plan(_converted(plan))
     if plan.get("format", FORMAT) != FORMAT:
@@ -126,10 +126,10 @@ def _of_mapping(plan: Mapping[str, Any], default_device: str | None) -> Wishes:
     variants = plan.get("variants", {})
     if not isinstance(variants, Mapping):
         raise BadPlan("variants: is not a mapping", hint="Leave it out, or map context keys to names of variants.")
-    return Wishes(tuple(_entries(devices, variants, default_device)))
+    return Requests(tuple(_entries(devices, variants, default_device)))
 
 
-def _entries(devices: Mapping[Any, Any], variants: Mapping[Any, Any], default_device: str | None) -> Iterator[Wish]:
+def _entries(devices: Mapping[Any, Any], variants: Mapping[Any, Any], default_device: str | None) -> Iterator[Request]:
     for key, device in devices.items():
         device = device if device not in (None, "") else default_device or "cpu"
         variant = variants.get(key, "")
@@ -138,7 +138,7 @@ def _entries(devices: Mapping[Any, Any], variants: Mapping[Any, Any], default_de
                 raise BadPlan(
                     f"{field}: {value!r:.80} is not text", hint="Context keys, devices and variants are text."
                 )
-        yield Wish(key.rpartition("/")[2], key, device.lower(), variant)
+        yield Request(key.rpartition("/")[2], key, device.lower(), variant)
 
 
 def _converted(plan: Mapping[str, Any]) -> Plan:

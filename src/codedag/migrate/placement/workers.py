@@ -16,9 +16,9 @@ from codedag.backends.registry import Equivalence
 from codedag.instrument.children import Follower, ReportFolder, follow, unfollow
 from codedag.ir.errors import CannotWrite
 from codedag.migrate.guard import Failed, attempt
-from codedag.migrate.placement.call_counts import Counted, summed
+from codedag.migrate.patches.call_counts import CallCounts, summed
 from codedag.migrate.placement.modes import Mode
-from codedag.migrate.placement.requests import Wish, Wishes
+from codedag.migrate.placement.requests import Request, Requests
 
 if TYPE_CHECKING:
     from codedag.migrate.placement.migrator import Migrator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class _Left(msgspec.Struct):
     """What a process has left for the one that applied the plan: a first word when it begins, and its counts."""
 
-    counts: dict[str, Counted] = {}
+    counts: dict[str, CallCounts] = {}
     ended: bool = False
 
 
@@ -147,7 +147,7 @@ def _keep(migrator: Migrator, *, ended: bool = True) -> None:
 
 def terms(migrator: Migrator) -> dict[str, Any]:
     """All that another process must know to come up with this migrator."""
-    wanted = [[wish.function, wish.context, wish.pu, wish.variant] for wish in migrator.wishes.wanted]
+    wanted = [[request.function, request.context, request.pu, request.variant] for request in migrator.requests.wanted]
     mode = migrator.mode
     return {
         "wanted": wanted,
@@ -160,9 +160,9 @@ def terms(migrator: Migrator) -> dict[str, Any]:
 def _apply(plan: dict[str, Any]) -> None:
     from codedag.migrate.placement.migrator import Migrator
 
-    wishes = Wishes(tuple(Wish(*wish) for wish in plan["wanted"]))
+    requests = Requests(tuple(Request(*request) for request in plan["wanted"]))
     allow = [Equivalence(one) for one in plan["allow"]]
-    migrator = Migrator(wishes, Mode(*plan["mode"]), allow, plan["demote"])
+    migrator = Migrator(requests, Mode(*plan["mode"]), allow, plan["demote"])
     _here.numbers[id(migrator)] = plan["number"]
     _here.inherited.add(id(migrator))
     migrator.passages.waits = True

@@ -15,8 +15,8 @@ from codedag.ir.verdict import No
 from codedag.migrate.caller import Call, Caller
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.memo.ambient import LibraryCode
-from codedag.migrate.patches import proxies as stands
-from codedag.migrate.substitute import nan_check as numeric
+from codedag.migrate.patches import proxies
+from codedag.migrate.substitute import nan_check
 from codedag.migrate.substitute.clock import Clock, clock_for
 from codedag.migrate.substitute.describe import described
 from codedag.migrate.trial import FAILURES, Trial, made
@@ -68,7 +68,7 @@ class Substitute:
         plain, values = (function, args) if self._is_it(function) else unbound(function, args)
         if not self._takes(plain, values, keywords):
             return call(function, args, keywords)
-        plain = stands.behind(plain)  # a library patch of the same function would be compared with itself
+        plain = proxies.behind(plain)  # a library patch of the same function would be compared with itself
         if attempt(self._is_other_code, plain, values) is not False:
             self.trial.stop("the program has replaced a function that the original calls")
             return call(plain, values, keywords)
@@ -95,10 +95,10 @@ class Substitute:
 
     def _suspicious(self, result: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
         """Whether there is a NaN or infinity in the result that no input explains."""
-        return numeric.odd(result) and not numeric.any_odd((*args, *keywords.values()))
+        return nan_check.odd(result) and not nan_check.any_odd((*args, *keywords.values()))
 
     def _is_it(self, function: Any) -> bool:
-        return stands.behind(function) is stands.behind(attempt(self.substitution.original))
+        return proxies.behind(function) is proxies.behind(attempt(self.substitution.original))
 
     def _takes(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
         if not self.trial.active:
@@ -139,7 +139,7 @@ class Substitute:
         verdict = attempt(near, original, result, self.substitution.equivalence)
         if isinstance(verdict, No):
             self.trial.evidence = str(attempt(described, args, keywords))
-            place = attempt(numeric.first_odd, result, original)
+            place = attempt(nan_check.first_odd, result, original)
             verdict = No(f"{verdict.reason}; {place}") if place and not isinstance(place, Failed) else verdict
         self.trial.record(ended - started, seconds or 0.0, verdict, excused=seconds is None)
         return original

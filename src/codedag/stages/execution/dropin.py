@@ -31,7 +31,7 @@ from codedag.ir.verdict import No
 from codedag.stages.execution.execute import Executor
 from codedag.stages.execution.execution_plan import ExecutionPlan, planned
 from codedag.stages.execution.pu_pool import Fault, is_on_host
-from codedag.stages.execution.resident import Resident, Run
+from codedag.stages.execution.resident import DeviceValue, Run
 from codedag.stages.execution.verify import nearness
 from codedag.stages.measuring.calibration import Calibration, calibration_of
 from codedag.stages.measuring.cells import Cells
@@ -422,7 +422,7 @@ class _Preparation:
 
     def _maker(self, model: StagedModel, plan: ExecutionPlan, tables: Tables) -> Callable[[dict[str, int]], Run]:
         if len(plan.pus) == 1 and len(plan.blocks[0].pus) == 1 and is_on_host(plan.pus[0]):
-            resident = Resident(model, plan.pus[0], self._place, self._folder, plan.blocks[0].variant)
+            resident = DeviceValue(model, plan.pus[0], self._place, self._folder, plan.blocks[0].variant)
             return resident.at
         executor = Executor(model, self._place, tables=tables)
         weakref.finalize(self._folder, executor.close)

@@ -16,7 +16,7 @@ from codedag.stages.runners import Runner, runner_of
 Run = Callable[[Sequence[Any]], dict[str, Any]]  # tensors in the order of the model's inputs -> tensors by name
 
 
-class Resident:
+class DeviceValue:
     """A whole model on one runtime of this process; nothing is sent to another one."""
 
     def __init__(self, model: StagedModel, pu: str, directory: Path, keep: Any = None, variant: str = "") -> None:

@@ -9,14 +9,14 @@ from codedag.plan.line import line
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class DeviceChain:
     """When the last item has left, and the longest time of one item from its first block to its end."""
 
     seconds: float
     slowest_item: float
 
 
-def passage(times: Sequence[float], turns: Sequence[frozenset[Hashable]], items: int, queue: int) -> Passage:
+def passage(times: Sequence[float], turns: Sequence[frozenset[Hashable]], items: int, queue: int) -> DeviceChain:
     """The passage of equal items through blocks that take `times` and occupy `turns` while they work.
 
     Behind each block is a queue for `queue` items.  Of blocks that take turns the one with the oldest item goes first.
@@ -26,7 +26,7 @@ def passage(times: Sequence[float], turns: Sequence[frozenset[Hashable]], items:
         begun, left = moments.begun[0], moments.left[-1]
     else:
         begun, left = _Turns(times, turns, items, queue).run()
-    return Passage(left[-1], max(end - start for start, end in zip(begun, left, strict=True)))
+    return DeviceChain(left[-1], max(end - start for start, end in zip(begun, left, strict=True)))
 
 
 class _Turns:

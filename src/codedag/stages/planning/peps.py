@@ -15,7 +15,7 @@ from heapq import nsmallest
 from codedag.ir import CannotPlan, Machine
 from codedag.plan.pareto import pareto
 from codedag.profile.figures import NEAR
-from codedag.stages.planning.item_line import Passage, passage
+from codedag.stages.planning.item_line import DeviceChain, passage
 from codedag.stages.planning.prices import Int8, PlacedBlock, Prices
 from codedag.stages.planning.splits import Splits
 from codedag.stages.planning.tables import Tables, size_text
@@ -231,11 +231,11 @@ class Search:
         """The seconds of the goal."""
         return pep.seconds if self.goal.name == LATENCY else self.passage(pep).seconds
 
-    def passage(self, pep: Pep) -> Passage:
+    def passage(self, pep: Pep) -> DeviceChain:
         """The passage of all items: a pipeline if each PU has one block, else one item after another."""
         goal = self.goal
         if not pep.is_pipeline:
-            return Passage(pep.seconds * goal.items, pep.seconds)
+            return DeviceChain(pep.seconds * goal.items, pep.seconds)
         turns = [frozenset(self.prices.turn_of(pu) for pu in block.pus) for block in pep.blocks]
         return passage(pep.times, turns, goal.items, goal.queue)
 

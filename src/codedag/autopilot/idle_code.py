@@ -28,7 +28,7 @@ REACH = 2.0  # seconds between looks at all objects for functions that only valu
 Part = tuple[str, str, int]  # file, qualified name, and the number of a loop or -1 for the whole function
 
 
-class Scalars:
+class IdleCode:
     """Looks for functions and loops that move no data, in the pilot's thread."""
 
     def __init__(self, pilot: Pilot) -> None:

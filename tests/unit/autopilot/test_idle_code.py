@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codedag.autopilot.scalars import SCALAR, SHOWN, Scalars
+from codedag.autopilot.idle_code import SCALAR, SHOWN, IdleCode
 from codedag.instrument import _twin, sites
 from codedag.instrument.program import Program
 from codedag.trace.recorder import Recorder
@@ -48,7 +48,7 @@ def rare(rounds, when, data):
 
 
 class Told(SimpleNamespace):
-    """What Scalars asks of a pilot; what is to be done soon waits until the test does it."""
+    """What IdleCode asks of a pilot; what is to be done soon waits until the test does it."""
 
     def soon(self, job: Any) -> None:
         self.jobs.append(job)
@@ -60,7 +60,7 @@ class Told(SimpleNamespace):
 @pytest.fixture(params=["c", "twin"])
 def loaded(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[Any, Any, Scalars]]:
+) -> Iterator[tuple[Any, Any, IdleCode]]:
     before = sites.native
     if request.param == "twin":
         sites.use(_twin)
@@ -74,7 +74,7 @@ def loaded(
     exec(program.load(str(path), path.read_bytes()), module.__dict__)
     pilot = Told(planning=None, program=program, recorder=Recorder(program.names), jobs=[], barren=set())
     pilot.planning = pilot
-    scalars = Scalars(pilot)  # type: ignore[arg-type]
+    scalars = IdleCode(pilot)  # type: ignore[arg-type]
     sites.native.start(pilot.recorder, program.names)
     sites.native.idle_by(scalars.told)
     yield module, pilot, scalars
