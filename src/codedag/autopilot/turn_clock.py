@@ -18,7 +18,7 @@ from codedag.autopilot.judge import Block, Decision, Judge, Verdict
 from codedag.instrument.guard import Failed, attempt
 from codedag.instrument.sites import CALL, PASS, SiteInfo, make, native
 from codedag.ir import clock as time
-from codedag.migrate.placeholder import Method, StandIn
+from codedag.migrate.placeholder import Method, Placeholder
 
 LOADER = ("torch.utils.data.dataloader", "_BaseDataLoaderIter", "__next__")  # a batch, with or without workers
 FETCHER = ("torch.utils.data._utils.fetch", "_MapDatasetFetcher", "fetch")  # a batch inside a worker process
@@ -47,7 +47,7 @@ class Flags:
 
         A site between two steps of a chain gets none: it must see what is under way, and passes on everything else.
         """
-        native.placeholders((StandIn, Method))
+        native.placeholders((Placeholder, Method))
         flag = native.Flag(True)
         for follows, sites in ((0, first), (1, later)):
             for site in sites:

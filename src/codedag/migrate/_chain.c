@@ -1,7 +1,7 @@
 /* The native form of a chain: calls that are as the last ones were, but for the numbers in them, without a line of Python.
  *
  * `StepSite` is the variant of a site of the chain.  Each compares its call with what the chain was opened for, notes the
- * parameters in a `Run` and hands the stand-in on; the last one computes the table and applies the kernel in one go,
+ * parameters in a `Run` and hands the placeholder on; the last one computes the table and applies the kernel in one go,
  * without the interpreter's lock.  Whatever is not as it must be goes to the variant in Python, which takes the run
  * over with the steps so far.  `Bystander` stands at the sites between them.  No frame of ours is left in the stack.
  */
@@ -40,7 +40,7 @@ typedef struct {
     Op op[MOST_OPS];
     Layout layout[LAYOUTS];
     Run *runs;                    /* that are under way, in any thread */
-    PyObject *trial, *array, *dtype, *standin, *method, *calm, *checked, *settled, *steps_of, *harmless;
+    PyObject *trial, *array, *dtype, *placeholder, *method, *calm, *checked, *settled, *steps_of, *harmless;
     PyObject *errors, *errors_seen, *warnings, *filters_seen; /* whether a warning may raise was asked in this state */
     PyObject *modes, *default_dtype, *entry_dtype, *specs;
 } Chain;
@@ -63,7 +63,7 @@ typedef struct {
 } Bystander;
 
 static PyTypeObject ChainType, RunType, StepSiteType, BystanderType;
-static PyObject *s_active, *s_deferred, *s_standin, *s_name, *s_due, *s_dtype, *s_data_ptr, *s_filters, *s_is_next;
+static PyObject *s_active, *s_deferred, *s_placeholder, *s_name, *s_due, *s_dtype, *s_data_ptr, *s_filters, *s_is_next;
 
 static double now(void) {
     struct timespec t;
@@ -271,7 +271,7 @@ static int same_names(PyObject *names, PyObject *must) {
     return 1;
 }
 
-static int is_method(PyObject *called, const Spec *s, Chain *l) { /* of the value itself, or of its stand-in */
+static int is_method(PyObject *called, const Spec *s, Chain *l) { /* of the value itself, or of its placeholder */
     if (PyCFunction_CheckExact(called)) return !PyUnicode_CompareWithASCIIString(s->name, ((PyCFunctionObject *)called)->m_ml->ml_name);
     if ((PyObject *)Py_TYPE(called) != l->method) return 0;
     PyObject *name = PyObject_GetAttr(called, s_name);
@@ -286,9 +286,9 @@ static PyObject *taken(StepSite *site, const Spec *s, PyObject *const *args, Py_
     if (s->at >= 0) return s->at + call < n ? args[s->at + call] : NULL;
     if (PyCFunction_CheckExact(args[0])) return PyCFunction_GET_SELF(args[0]);
     if ((PyObject *)Py_TYPE(args[0]) != site->chain->method) return NULL;
-    PyObject *standin = PyObject_GetAttr(args[0], s_standin);
-    Py_XDECREF(standin); /* the method holds it */
-    return standin;
+    PyObject *placeholder = PyObject_GetAttr(args[0], s_placeholder);
+    Py_XDECREF(placeholder); /* the method holds it */
+    return placeholder;
 }
 
 /* Notes the parameters of a call that is as it must be; 0 if it is not, and then nothing is noted. */
@@ -430,29 +430,29 @@ static PyObject *step_site_call(PyObject *self, PyObject *const *args, size_t nf
     StepSite *site = (StepSite *)self;
     Chain *l = site->chain;
     Py_ssize_t n = PyVectorcall_NARGS(nf);
-    PyObject *value, *standin = NULL, *given = NULL;
+    PyObject *value, *placeholder = NULL, *given = NULL;
     Run *r = NULL;
     if (!l->open || site->index >= l->steps || n < 1 || !is_true(l->trial, s_active)) goto slow;
     double started = now();
     if (!(value = taken(site, &l->spec[site->index], args, n))) goto slow;
     if (site->index == 0) {
         if (!(r = begin(site, value)) || !take(site, r, args, n, names)) goto slow;
-        standin = PyObject_CallOneArg(l->standin, (PyObject *)r);
+        placeholder = PyObject_CallOneArg(l->placeholder, (PyObject *)r);
     } else {
-        if ((PyObject *)Py_TYPE(value) != l->standin) goto slow;
+        if ((PyObject *)Py_TYPE(value) != l->placeholder) goto slow;
         r = (Run *)PyObject_GetAttr(value, s_deferred);
         if (!r || Py_TYPE(r) != &RunType || r->chain != l || r->done || r->count != site->index || !r->source) goto slow;
         if (!take(site, r, args, n, names)) goto slow;
-        standin = value;
-        Py_INCREF(standin);
+        placeholder = value;
+        Py_INCREF(placeholder);
     }
     if (site->index < l->steps - 1) {
         r->spent += now() - started;
         Py_DECREF(r);
-        return standin;
+        return placeholder;
     }
     given = finish(l, r, started);
-    Py_XDECREF(standin);
+    Py_XDECREF(placeholder);
     if (given || PyErr_Occurred()) { Py_DECREF(r); return given; }
     r->count = site->index; /* the last step is the other variant's */
 slow:
@@ -554,7 +554,7 @@ static void forget_layouts(Chain *l) {
 }
 
 static PyObject **ref(Chain *l, int i) {
-    PyObject **all[] = {&l->trial, &l->standin, &l->method, &l->calm, &l->checked, &l->settled, &l->steps_of, &l->harmless,
+    PyObject **all[] = {&l->trial, &l->placeholder, &l->method, &l->calm, &l->checked, &l->settled, &l->steps_of, &l->harmless,
                         &l->array, &l->dtype, &l->errors, &l->warnings, &l->modes, &l->default_dtype, &l->entry_dtype,
                         &l->errors_seen, &l->filters_seen, &l->specs};
     return i < (int)(sizeof all / sizeof all[0]) ? all[i] : NULL;
@@ -625,7 +625,7 @@ static PyObject *chain_waiting(Chain *l, PyObject *unused) {
 }
 
 static PyObject *chain_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
-    static char *known[] = {"trial", "standin", "method", "calm", "checked", "settled", "steps_of", "harmless", "own_time", NULL};
+    static char *known[] = {"trial", "placeholder", "method", "calm", "checked", "settled", "steps_of", "harmless", "own_time", NULL};
     PyObject *g[OWN];
     int own = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "OOOOOOOOp", known, &g[0], &g[1], &g[2], &g[3], &g[4], &g[5], &g[6], &g[7], &own)) return NULL;
@@ -773,7 +773,7 @@ PyMODINIT_FUNC PyInit__chain(void) {
     PyTypeObject *types[] = {&ChainType, &RunType, &StepSiteType, &BystanderType};
     const char *names[] = {"Chain", "Run", "StepSite", "Bystander"};
     s_active = PyUnicode_InternFromString("active"); s_deferred = PyUnicode_InternFromString("deferred");
-    s_standin = PyUnicode_InternFromString("standin"); s_name = PyUnicode_InternFromString("name");
+    s_placeholder = PyUnicode_InternFromString("placeholder"); s_name = PyUnicode_InternFromString("name");
     s_due = PyUnicode_InternFromString("due"); s_dtype = PyUnicode_InternFromString("dtype");
     s_data_ptr = PyUnicode_InternFromString("data_ptr"); s_filters = PyUnicode_InternFromString("filters");
     s_is_next = PyUnicode_InternFromString("is_next");

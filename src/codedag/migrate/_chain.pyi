@@ -29,7 +29,7 @@ class Chain:
     def __init__(
         self,
         trial: Any,
-        standin: type,
+        placeholder: type,
         method: type,
         calm: Callable[[], bool],
         checked: Callable[[Run, Any], Any],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.migrate.caller import Caller
 from codedag.migrate.guard import Declined
-from codedag.migrate.placeholder import StandIn
+from codedag.migrate.placeholder import Placeholder
 
 if TYPE_CHECKING:
     from codedag.migrate.region import Region
@@ -128,7 +128,7 @@ def _sample() -> Any:
 
 
 def _value(one: Any) -> Any:
-    return one.deferred.value if type(one) is StandIn else one
+    return one.deferred.value if type(one) is Placeholder else one
 
 
 def lies_in_order(array: Any) -> bool:
@@ -143,7 +143,7 @@ def needed(last: Node) -> list[Node]:
     while waiting:
         node = waiting.pop()
         for one in node.arguments if not node.keywords else (*node.arguments, *node.keywords.values()):
-            if type(one) is StandIn and not one.deferred.done and id(one.deferred) not in found:
+            if type(one) is Placeholder and not one.deferred.done and id(one.deferred) not in found:
                 found[id(one.deferred)] = one.deferred
                 waiting.append(one.deferred)
     return sorted(found.values(), key=_order_of)
@@ -174,7 +174,7 @@ def signature(nodes: list[Node]) -> tuple[tuple[Any, ...], list[Any]]:
 def _code(one: Any, places: dict[int, int], known: dict[int, int], arrays: list[Any], array: type) -> Any:
     """An argument in a key: the place of an earlier step, the place of an array (below zero), or a constant."""
     kind = type(one)
-    if kind is StandIn:
+    if kind is Placeholder:
         node = one.deferred
         if not node.done:
             return places[id(node)]
@@ -204,7 +204,7 @@ def spec_of(key: tuple[Any, ...], nodes: list[Node], arrays: list[Any]) -> Regio
     known = {id(one): k for k, one in enumerate(arrays)}
 
     def place(one: Any) -> Any:
-        if type(one) is StandIn:
+        if type(one) is Placeholder:
             if not one.deferred.done:
                 return Place(places[id(one.deferred)], False)
             one = one.deferred.value

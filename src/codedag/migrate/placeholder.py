@@ -1,6 +1,6 @@
-"""The stand-in for a value that is not computed yet: what the sites of a chain hand to each other.
+"""Placeholder of a value that is not computed yet: what the sites of a chain hand to each other.
 
-The links of a chain prove that only its next site can see a stand-in.  Should one get out all the same (the sites
+The links of a chain prove that only its next site can see a placeholder.  Should one get out all the same (the sites
 were switched off half-way), it behaves as the value that it stands for, or is refused with a TypeError; it never
 passes for an array with other contents.
 """
@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 
-class StandIn:
+class Placeholder:
     """Stands for the value of one deferred array."""
 
     __slots__ = ("__weakref__", "deferred")
@@ -44,21 +44,21 @@ class StandIn:
 
 
 class Method:
-    """A method of the value that a stand-in stands for, not called yet."""
+    """A method of the value that a placeholder stands for, not called yet."""
 
-    __slots__ = ("name", "standin")
+    __slots__ = ("name", "placeholder")
 
-    def __init__(self, standin: StandIn, name: str) -> None:
-        self.standin, self.name = standin, name
+    def __init__(self, placeholder: Placeholder, name: str) -> None:
+        self.placeholder, self.name = placeholder, name
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """The result of the method of the value itself."""
-        return getattr(real(self.standin), self.name)(*args, **keywords)
+        return getattr(real(self.placeholder), self.name)(*args, **keywords)
 
 
 def real(value: Any) -> Any:
     """The value itself, or what it stands for."""
-    return value.deferred.settle() if type(value) is StandIn else value
+    return value.deferred.settle() if type(value) is Placeholder else value
 
 
 def _forwarding(function: Any, swapped: bool) -> Any:
@@ -70,11 +70,11 @@ def _forwarding(function: Any, swapped: bool) -> Any:
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "matmul")
 for _name in _ARITHMETIC:
     _function = getattr(operator, f"__{_name}__")
-    setattr(StandIn, f"__{_name}__", _forwarding(_function, swapped=False))
-    setattr(StandIn, f"__r{_name}__", _forwarding(_function, swapped=True))
-    setattr(StandIn, f"__i{_name}__", _forwarding(getattr(operator, f"__i{_name}__"), swapped=False))
+    setattr(Placeholder, f"__{_name}__", _forwarding(_function, swapped=False))
+    setattr(Placeholder, f"__r{_name}__", _forwarding(_function, swapped=True))
+    setattr(Placeholder, f"__i{_name}__", _forwarding(getattr(operator, f"__i{_name}__"), swapped=False))
 for _name in ("neg", "pos", "abs", "invert", "lt", "le", "gt", "ge", "eq", "ne", "getitem", "setitem"):
-    setattr(StandIn, f"__{_name}__", _forwarding(getattr(operator, f"__{_name}__"), swapped=False))
+    setattr(Placeholder, f"__{_name}__", _forwarding(getattr(operator, f"__{_name}__"), swapped=False))
 for _name, _builtin in (("len", len), ("iter", iter), ("bool", bool), ("float", float), ("int", int)):
-    setattr(StandIn, f"__{_name}__", _forwarding(_builtin, swapped=False))
-StandIn.__hash__ = object.__hash__  # type: ignore[method-assign]
+    setattr(Placeholder, f"__{_name}__", _forwarding(_builtin, swapped=False))
+Placeholder.__hash__ = object.__hash__  # type: ignore[method-assign]

@@ -29,7 +29,7 @@ from codedag.migrate.fuse.flow import Unsure
 from codedag.migrate.fuse.kernel_pool import Refused
 from codedag.migrate.guard import Declined, Failed, attempt
 from codedag.migrate.lazy import Node, Operation, lies_in_order, needed, signature, spec_of
-from codedag.migrate.placeholder import Method, StandIn
+from codedag.migrate.placeholder import Method, Placeholder
 from codedag.migrate.regions import PRODUCTS, FoundRegion
 from codedag.migrate.substitute.clock import clock_for
 from codedag.migrate.trial import Trial
@@ -89,7 +89,7 @@ class Region:
             if type(node) is Node:
                 pending = self._append(node, index, id(frame))
                 pending.spent += perf_counter() - started
-                return self._finish(node, frame.f_globals) if is_exit else StandIn(node)
+                return self._finish(node, frame.f_globals) if is_exit else Placeholder(node)
             if isinstance(node, Failed):
                 self.trial.decline(node.reason)
                 self._settle_all(frame)
@@ -109,17 +109,17 @@ class Region:
             operation, own = split(args)
             kinds = {*map(type, own), *map(type, keywords.values())}
             if operation is None:
-                if StandIn in kinds:
+                if Placeholder in kinds:
                     raise Declined("another function than the one that is written there is called")
                 return None
-            if StandIn not in kinds:
+            if Placeholder not in kinds:
                 if in_place:
                     raise Declined("an array that others may see is changed in place")
                 if (is_exit and not is_product) or not self._opens(own, is_product):
                     if is_exit:
                         self.trial.decline("no array of its size, type and order in memory")
                     return None
-            elif in_place and type(own[0]) is not StandIn:
+            elif in_place and type(own[0]) is not Placeholder:
                 raise Declined("an array that others may see is changed in place")
             if not kinds <= _usual() and not all(map(_is_plain, (*own, *keywords.values()))):
                 raise Declined("an argument of another type than numbers and plain arrays")
@@ -138,7 +138,7 @@ class Region:
         def split(args: tuple[Any, ...]) -> tuple[Operation | None, tuple[Any, ...]]:
             called = args[0]
             if type(called) is Method:
-                return method if called.name == word else None, (called.standin, *args[1:])
+                return method if called.name == word else None, (called.placeholder, *args[1:])
             if called is function.function:
                 return function, args[1:]
             numpy = sys.modules["numpy"]
@@ -282,13 +282,13 @@ class Region:
 
 def _holds_lazy(values: Iterable[Any]) -> bool:
     kinds = {*map(type, values)}
-    return StandIn in kinds or Method in kinds
+    return Placeholder in kinds or Method in kinds
 
 
 @functools.cache
 def _usual() -> frozenset[type]:
     """Types of most arguments."""
-    return frozenset({StandIn, sys.modules["numpy"].ndarray, float, int, bool, type(None), str})
+    return frozenset({Placeholder, sys.modules["numpy"].ndarray, float, int, bool, type(None), str})
 
 
 def _settled(
@@ -297,9 +297,9 @@ def _settled(
     """The same arguments with their values in the place of what stands for them."""
 
     def real(one: Any) -> Any:
-        if type(one) is StandIn:
+        if type(one) is Placeholder:
             return one.deferred.settle(space)
-        return getattr(one.standin.deferred.settle(space), one.name) if type(one) is Method else one
+        return getattr(one.placeholder.deferred.settle(space), one.name) if type(one) is Method else one
 
     return tuple([real(one) for one in args]), {name: real(one) for name, one in keywords.items()}
 
@@ -307,10 +307,10 @@ def _settled(
 def _is_plain(value: Any) -> bool:
     kind = type(value)
     numpy = sys.modules["numpy"]
-    if kind in _PLAIN or kind is StandIn or kind is numpy.ndarray or isinstance(value, numpy.generic | numpy.dtype):
+    if kind in _PLAIN or kind is Placeholder or kind is numpy.ndarray or isinstance(value, numpy.generic | numpy.dtype):
         return True
     if kind is tuple:
-        return all(map(_is_plain, value)) and not any(type(one) in (StandIn, numpy.ndarray) for one in value)
+        return all(map(_is_plain, value)) and not any(type(one) in (Placeholder, numpy.ndarray) for one in value)
     if kind is slice:
         return all(type(one) in (int, type(None)) for one in (value.start, value.stop, value.step))
     return kind is type and (value in (float, int, bool) or issubclass(value, numpy.generic))

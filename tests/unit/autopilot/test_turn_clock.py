@@ -322,7 +322,7 @@ def test_a_kept_prefix_that_is_turned_off_runs_as_written(tmp_path):
     np = pytest.importorskip("numpy")
     from codedag.migrate.memo.prefix import Link, Prefix
     from codedag.migrate.memo.store import Memory
-    from codedag.migrate.placeholder import StandIn
+    from codedag.migrate.placeholder import Placeholder
     from codedag.migrate.trial import Trial
 
     path = str(tmp_path / "a.npy")
@@ -337,11 +337,11 @@ def test_a_kept_prefix_that_is_turned_off_runs_as_written(tmp_path):
     for _ in range(40):
         assert second(np.negative, first(np.load, path))[-1] == -11
     before = first(np.load, path)
-    assert type(before) is StandIn  # answered from memory
+    assert type(before) is Placeholder  # answered from memory
     flag.on = False  # in the middle
     assert second(np.negative, before)[-1] == -11
     plain = first(np.load, path)
     assert type(plain) is np.ndarray  # off from the start
     assert second(np.negative, plain)[-1] == -11
     flag.on = True
-    assert type(first(np.load, path)) is StandIn
+    assert type(first(np.load, path)) is Placeholder

@@ -16,7 +16,7 @@ from codedag.backends.same import same
 from codedag.instrument import sites as site_module
 from codedag.instrument.program import Program
 from codedag.ir.verdict import No
-from codedag.migrate.placeholder import StandIn
+from codedag.migrate.placeholder import Placeholder
 from codedag.migrate.trial import Trial
 from codedag.trace.recorder import Recorder
 
@@ -336,15 +336,15 @@ def f(img, a, b):
 def test_a_stand_in_that_gets_out_is_the_value_or_an_error(img):
     module = fused(CHAIN, img)
     chain = module.chains[0]
-    standin = chain.variants()[chain.links[0].site.info.index](img.astype, np.float32)
-    assert type(standin) is StandIn
+    placeholder = chain.variants()[chain.links[0].site.info.index](img.astype, np.float32)
+    assert type(placeholder) is Placeholder
     real = img.astype(np.float32)
-    assert same(real * 2, standin * 2)
-    assert same(2 - real, 2 - standin)
-    assert same(np.clip(real, 0, 9), np.clip(standin, 0, 9))
-    assert same(np.add(real, 1), np.add(standin, 1))
-    assert same(real.mean(), standin.mean())
-    assert same(real.copy(), np.array(standin))
-    assert (standin.shape, len(standin), repr(standin)) == (real.shape, len(real), repr(real))
+    assert same(real * 2, placeholder * 2)
+    assert same(2 - real, 2 - placeholder)
+    assert same(np.clip(real, 0, 9), np.clip(placeholder, 0, 9))
+    assert same(np.add(real, 1), np.add(placeholder, 1))
+    assert same(real.mean(), placeholder.mean())
+    assert same(real.copy(), np.array(placeholder))
+    assert (placeholder.shape, len(placeholder), repr(placeholder)) == (real.shape, len(real), repr(real))
     with pytest.raises(AttributeError, match=r"'numpy.ndarray' object has no attribute"):
-        standin.permute
+        placeholder.permute

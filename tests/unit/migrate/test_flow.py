@@ -11,7 +11,7 @@ from fusing import fuse, plain
 from codedag.migrate.fuse.deferred import Step
 from codedag.migrate.fuse.flow import Flow, Never, opening
 from codedag.migrate.guard import attempt
-from codedag.migrate.placeholder import StandIn
+from codedag.migrate.placeholder import Placeholder
 from codedag.tune.flow_source import SCALAR, FlowStep
 
 FLOATS = np.linspace(0, 1, 64 * 90 * 3, dtype=np.float32).reshape(64, 90, 3)
@@ -19,7 +19,7 @@ FLOATS = np.linspace(0, 1, 64 * 90 * 3, dtype=np.float32).reshape(64, 90, 3)
 
 def flow(array: Any = FLOATS) -> Flow:
     opened = opening(array)
-    assert isinstance(opened, StandIn), opened
+    assert isinstance(opened, Placeholder), opened
     return opened.deferred
 
 

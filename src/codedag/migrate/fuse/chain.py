@@ -32,7 +32,7 @@ from codedag.migrate.fuse.flow import Flow, Flows, Never, Unsure
 from codedag.migrate.fuse.flow import opening as flow_opening
 from codedag.migrate.fuse.lookup_table import Known, elements
 from codedag.migrate.guard import Failed, attempt
-from codedag.migrate.placeholder import Method, StandIn
+from codedag.migrate.placeholder import Method, Placeholder
 from codedag.migrate.substitute.clock import Clock, clock_for
 from codedag.migrate.trial import Trial
 
@@ -115,7 +115,7 @@ class Chain:
         if native_chain.native is None or self._flows is not None:
             return None
         own = (self._checked, _replay, self._steps_of, self._effects.harmless, self._clock is not perf_counter)
-        chain = native_chain.native.Chain(self.trial, StandIn, Method, native_chain.nothing_raises, *own)
+        chain = native_chain.native.Chain(self.trial, Placeholder, Method, native_chain.nothing_raises, *own)
         return native_chain.NativeChain([link.name for link in self.links], chain)
 
     def _steps_of(self, specs: tuple[Any, ...], parameters: tuple[tuple[Any, ...], ...]) -> list[Step]:
@@ -141,9 +141,9 @@ class Chain:
                 if opened is not None:
                     self.trial.decline(opened.reason)
                 return caller.in_module(_getframe(1).f_globals)(*called(args, keywords))
-            standin, step = opened
-            self._pending.deferred.append(weakref.ref(standin.deferred))
-            return self._step(standin, step, started, caller, last)
+            placeholder, step = opened
+            self._pending.deferred.append(weakref.ref(placeholder.deferred))
+            return self._step(placeholder, step, started, caller, last)
 
         return first
 
@@ -156,8 +156,8 @@ class Chain:
             started = perf_counter()
             found = args[place] if place < len(args) else None
             if type(found) is Method:
-                found = found.standin
-            if type(found) is not StandIn:
+                found = found.placeholder
+            if type(found) is not Placeholder:
                 return caller.in_module(_getframe(1).f_globals)(*called(args, keywords))
             return self._step(found, split(args, keywords, at), started, caller, last)
 
@@ -211,7 +211,7 @@ class Chain:
 
     def _open(
         self, split: Callable[..., Step], args: tuple[Any, ...], keywords: dict[str, Any]
-    ) -> tuple[StandIn, Step] | None:
+    ) -> tuple[Placeholder, Step] | None:
         reason = ""
         if not is_usual():
             self.trial.decline(MODE)
@@ -225,46 +225,46 @@ class Chain:
                 return None
             where = place + self._shift
             source = _own(args[0]) if place < 0 else args[where] if where < len(args) else None
-            standin = self._opening(source)
-            if isinstance(standin, StandIn):
-                return standin, step
-            if isinstance(standin, Never):
-                self.trial.stop(standin.reason)
-            reason = reason or standin.reason
+            placeholder = self._opening(source)
+            if isinstance(placeholder, Placeholder):
+                return placeholder, step
+            if isinstance(placeholder, Never):
+                self.trial.stop(placeholder.reason)
+            reason = reason or placeholder.reason
         self.trial.decline(reason)
         return None
 
-    def _opening(self, source: Any) -> StandIn | No:
+    def _opening(self, source: Any) -> Placeholder | No:
         return opening(source, SMALLEST, self._known) if self._flows is None else flow_opening(source)
 
-    def _step(self, standin: StandIn, step: Step, started: float, caller: Caller, last: bool) -> Any:
+    def _step(self, placeholder: Placeholder, step: Step, started: float, caller: Caller, last: bool) -> Any:
         step.caller = caller
-        if type(standin.deferred) is _NativeRun and not standin.deferred.done:
-            self._analyse(standin, _getframe(2).f_globals)
-        deferred: Deferred | Flow = standin.deferred
+        if type(placeholder.deferred) is _NativeRun and not placeholder.deferred.done:
+            self._analyse(placeholder, _getframe(2).f_globals)
+        deferred: Deferred | Flow = placeholder.deferred
         if not deferred.done:
             written = attempt(deferred.add, step)
             deferred.spent += perf_counter() - started
             if not isinstance(written, Failed):
-                return self._finish(deferred, _getframe(2).f_globals) if last else standin
+                return self._finish(deferred, _getframe(2).f_globals) if last else placeholder
             self.trial.decline(written.reason)
             self._pending.drop(deferred)
-        # run as written up to here: the stand-in is replaced by the real value
+        # run as written up to here: the placeholder is replaced by the real value
         space = _getframe(2).f_globals
         return caller.in_module(space)(*step.on(deferred.settle(space)))
 
-    def _analyse(self, standin: StandIn, space: dict[str, Any]) -> None:
+    def _analyse(self, placeholder: Placeholder, space: dict[str, Any]) -> None:
         """Analyses a call that is not as those that the extension takes, with its steps so far."""
-        run: Any = standin.deferred
+        run: Any = placeholder.deferred
         careful = opening(run.source, SMALLEST, self._known)
-        if isinstance(careful, StandIn):
+        if isinstance(careful, Placeholder):
             for step in run.steps:
                 written = attempt(careful.deferred.add, step)
                 if isinstance(written, Failed):
                     self.trial.decline(written.reason)
                     break
             else:
-                standin.deferred = careful.deferred
+                placeholder.deferred = careful.deferred
                 run.end()
                 self._pending.deferred.append(weakref.ref(careful.deferred))
                 return

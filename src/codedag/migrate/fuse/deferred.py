@@ -1,6 +1,6 @@
 """An array on its way through a chain: its elements are not computed yet, only what will be done to them.
 
-Each operation of a chain, when it is reached, is written down instead of run, and hands on a stand-in; the last one
+Each operation of a chain, when it is reached, is written down instead of run, and hands on a placeholder; the last one
 computes everything at once.  At any moment the steps can be run as the program wrote them (`settle`).
 """
 
@@ -17,7 +17,7 @@ from codedag.migrate.fuse.layout import Layout
 from codedag.migrate.fuse.lookup_table import Known, as_array, finish, root
 from codedag.migrate.fuse.parameters import axes_key, fact, is_still, parameter_key, slices_of, torch_is_watched
 from codedag.migrate.guard import Declined
-from codedag.migrate.placeholder import StandIn
+from codedag.migrate.placeholder import Placeholder
 
 Array = Any
 _TAG = (2, 3, 5, 7, 11)  # extents that cannot be confused: the shape of a permuted tag is the permutation
@@ -27,7 +27,7 @@ _LONG = 16  # an axis longer than this is not one of channels
 
 
 class Step:
-    """One operation, ready to be run on a value; it holds no stand-in, so that there are no cycles to collect."""
+    """One operation, ready to be run on a value; it holds no placeholder, so that there are no cycles to collect."""
 
     __slots__ = ("at", "caller", "function", "keywords", "parameters", "role")
 
@@ -277,8 +277,8 @@ def permutation(function: Any, at: int, key: tuple[Any, ...], ndim: int, is_tens
     return places
 
 
-def opening(source: Any, smallest: int, known: Known | None) -> StandIn | No:
-    """A stand-in for the result of the first operation on a value that enters a chain, or why there is none."""
+def opening(source: Any, smallest: int, known: Known | None) -> Placeholder | No:
+    """A placeholder for the result of the first operation on a value that enters a chain, or why there is none."""
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if numpy is not None and type(source) is numpy.ndarray:
         dtype = source.dtype
@@ -298,7 +298,7 @@ def opening(source: Any, smallest: int, known: Known | None) -> StandIn | No:
         return No(f"input has only {view.size} elements")
     if not view.flags.c_contiguous and not _has_an_order(view.strides):
         return No(f"input has strides {view.strides}: the order of its axes in memory is open")
-    return StandIn(Deferred(source, view, is_tensor, known))
+    return Placeholder(Deferred(source, view, is_tensor, known))
 
 
 def _has_an_order(strides: tuple[int, ...]) -> bool:

@@ -17,7 +17,7 @@ from codedag.migrate.fuse.deferred import OTHER, Step, permutation, replayed
 from codedag.migrate.fuse.layout import Layout
 from codedag.migrate.fuse.parameters import axes_key, slices_of
 from codedag.migrate.guard import Declined
-from codedag.migrate.placeholder import StandIn
+from codedag.migrate.placeholder import Placeholder
 from codedag.tune.flow_source import NONE, RANGES, SCALAR, TYPES, FlowSpec, FlowStep
 
 Flows = Callable[[FlowSpec], Any]
@@ -286,8 +286,8 @@ def _one(value: Any) -> Any:
     return type(value)(1)
 
 
-def opening(source: Any) -> StandIn | No:
-    """A stand-in for the result of the first operation on an array of plain numbers, or why there is none."""
+def opening(source: Any) -> Placeholder | No:
+    """A placeholder for the result of the first operation on an array of plain numbers, or why there is none."""
     numpy = sys.modules.get("numpy")
     if numpy is None or type(source) is not numpy.ndarray:
         torch = sys.modules.get("torch")
@@ -306,4 +306,4 @@ def opening(source: Any) -> StandIn | No:
         return No(f"input has strides {strides}: the order of its axes in memory is open")
     if numpy.geterr()["under"] != "ignore":
         return No("numpy is asked to tell of numbers that become too small")
-    return StandIn(Flow(source))
+    return Placeholder(Flow(source))

@@ -37,7 +37,7 @@ from codedag.migrate.memo.pictures import Packed, is_picture, opens, packed, unp
 from codedag.migrate.memo.shared_store import Lying, can_keep
 from codedag.migrate.memo.store import Memory
 from codedag.migrate.patches.proxies import behind
-from codedag.migrate.placeholder import Method, StandIn
+from codedag.migrate.placeholder import Method, Placeholder
 from codedag.migrate.trial import StopIfRaised, Trial
 
 MOST_CALLS = 1 << 16  # whose files are remembered; about 300 bytes each
@@ -114,10 +114,10 @@ class Recall:
             self.value, self.done = value, True
         return self.value
 
-    def entered(self, standin: Any) -> Any:
+    def entered(self, placeholder: Any) -> Any:
         """What a `with` statement gets: what stands for the value, if entering that gives the value itself."""
         if getattr(self.prefix.kinds[0], "__enter__", None) in _themselves():
-            return standin
+            return placeholder
         value = self.settle()
         return type(value).__enter__(value)
 
@@ -180,10 +180,10 @@ class Prefix:
 
         def later(*args: Any, **keywords: Any) -> Any:
             found = args[place] if place < len(args) else None
-            found = found.standin if type(found) is Method else found
+            found = found.placeholder if type(found) is Method else found
             function, rest = (operator, args) if operator is not None else (args[0], args[1:])
             space = _getframe(1).f_globals
-            if type(found) is StandIn and type(found.deferred) is Recall:
+            if type(found) is Placeholder and type(found.deferred) is Recall:
                 recall = found.deferred
                 if attempt(self._goes_on, recall, number, function, rest, keywords) is True:
                     return self._skip(recall, caller, _name(function), rest, keywords, space, found)
@@ -421,14 +421,14 @@ class Prefix:
 
     def _skip(
         self, recall: Recall, caller: Caller, function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
-        space: dict[str, Any], standin: Any = None,
+        space: dict[str, Any], placeholder: Any = None,
     ) -> Any:  # fmt: skip
         at = self.links[len(recall.steps)].at
-        if recall.steps and at >= 0:  # not the stand-in: it and the recall would hold each other
+        if recall.steps and at >= 0:  # not the placeholder: it and the recall would hold each other
             args = (*args[:at], None, *args[at + 1 :])
         recall.steps.append((caller, function, args, keywords))
         if len(recall.steps) < self.length:
-            return StandIn(recall) if standin is None else standin
+            return Placeholder(recall) if placeholder is None else placeholder
         due, started = self.trial.due(), time.perf_counter()
         value = attempt(self._copy, recall)
         if isinstance(value, Failed):

@@ -28,7 +28,7 @@ from codedag.migrate.caller import Caller
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.patches import proxies
 from codedag.migrate.patches.call_counts import CallCounts
-from codedag.migrate.placeholder import Method, StandIn
+from codedag.migrate.placeholder import Method, Placeholder
 from codedag.migrate.placement.device_value import DeviceValue, Step, handed, put
 from codedag.migrate.placement.modes import Different
 from codedag.migrate.substitute import nan_check
@@ -143,7 +143,7 @@ class _Call:
     number: int
     frame: FrameType
     caller: Caller
-    standin: StandIn | None
+    placeholder: Placeholder | None
     function: Any
     args: tuple[Any, ...]
     keywords: dict[str, Any]
@@ -164,7 +164,7 @@ class _Call:
         reason = attempt(self._choose)
         if isinstance(reason, Failed) or reason:
             return self._as_written(reason.reason if isinstance(reason, Failed) else reason)
-        resident = self.standin.deferred if self.standin is not None else None
+        resident = self.placeholder.deferred if self.placeholder is not None else None
         checked = resident.checked if resident is not None else self.passage.due()
         started = perf_counter()
         result = attempt(self._there, checked)
@@ -187,7 +187,7 @@ class _Call:
         arms = [arm for arm in guarded.arms if arm.substitution.stays and arm.trial.active]
         if not arms or not self.pu:
             return "the plan does not place this call on a device"
-        if self.standin is not None and self.standin.deferred.pu != self.pu:
+        if self.placeholder is not None and self.placeholder.deferred.pu != self.pu:
             return "its input is on another device"
         from codedag.backends.on_device import using
 
@@ -199,15 +199,15 @@ class _Call:
     def _plain(self) -> Any:
         """The library's own function that is called."""
         if type(self.function) is Method:
-            kind = type(self.function.standin.deferred.sample)
+            kind = type(self.function.placeholder.deferred.sample)
             return proxies.behind(getattr(kind, self.function.name, None))
         return proxies.behind(unbound(self.function, ())[0])
 
     def _values(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of the library's own function, with what is on the device in its place."""
-        if self.standin is None:
+        if self.placeholder is None:
             return unbound(self.function, self.args)[1], self.keywords
-        held = self.standin.deferred.held
+        held = self.placeholder.deferred.held
         if self._operand == "self":
             return (held, *self.args), self.keywords
         assert self._operand is not None
@@ -246,12 +246,12 @@ class _Call:
         if checked:
             return self._compared(following, resident)
         if is_held(result):
-            return StandIn(following)
+            return Placeholder(following)
         return self._looked_at(following)
 
     def _step(self) -> Step:
         function = self.function.name if type(self.function) is Method else self.function
-        if self.standin is None:
+        if self.placeholder is None:
             return Step(self.caller, function, self.args, self.keywords, None)
         operand = self._operand
         assert operand is not None
@@ -285,7 +285,7 @@ class _Call:
             if isinstance(moved, Failed):
                 return made.host
             made.held = moved
-        return StandIn(made)
+        return Placeholder(made)
 
     def _sent(self, value: Any, held: Any) -> Any:
         """The original's value in the place of the device's own."""
@@ -322,9 +322,9 @@ class _Call:
         space = self.frame.f_globals
         if reason and self.passage.trial.active:
             self.passage.trial.decline(reason)
-        if self.standin is None:
+        if self.placeholder is None:
             return self.caller.in_module(space)(self.function, self.args, self.keywords)
-        resident = self.standin.deferred
+        resident = self.placeholder.deferred
         if resident.checked:  # coming back is part of what the device costs
             started = perf_counter()
             attempt(resident.fetch, resident.held)

@@ -14,7 +14,7 @@ from codedag.instrument.links import Operand
 from codedag.migrate.caller import Caller
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.patches import proxies
-from codedag.migrate.placeholder import Method, StandIn
+from codedag.migrate.placeholder import Method, Placeholder
 from codedag.migrate.substitute.call import unbound
 
 
@@ -84,12 +84,12 @@ def handed(operand: Operand | None, function: Any, args: tuple[Any, ...], keywor
     if operand is None:
         return None
     if operand == "self":
-        found = function.standin if type(function) is Method else None
+        found = function.placeholder if type(function) is Method else None
     elif isinstance(operand, int):
         found = args[operand] if operand < len(args) else None
     else:
         found = keywords.get(operand)
-    return found if type(found) is StandIn and type(found.deferred) is DeviceValue else None
+    return found if type(found) is Placeholder and type(found.deferred) is DeviceValue else None
 
 
 def put(
