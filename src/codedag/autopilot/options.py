@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from codedag.backends.registry import EXACT, Equivalence
@@ -23,6 +25,7 @@ class Options(msgspec.Struct, frozen=True):
     disk_nbytes: int = 0  # that may be kept on disk beside it
     max_overhead: float = MAX_OVERHEAD
     synchronous: bool = False  # plan and build at once, and let no clock decide: slower, but repeatable
+    announce: Callable[[str], object] | None = None  # hears once, while the program runs, that it is faster now
     begun: float | None = None  # when our first module was loaded, by the clock of `perf_counter`
 
     @property

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from codedag.autopilot.announcement import Announcement
 from codedag.autopilot.budget import unlimited
 from codedag.autopilot.finished import Finished
 from codedag.autopilot.knowledge_store import NothingToGain as Vain
@@ -90,7 +91,10 @@ def load(
         _recall(pilot, store)
         if heat is None:
             after(_leave_out, pilot, vain, keeper)
-    pilot.on_tick = Live(pilot.recorder.gathered, keeper.path / "records")
+    live = Live(pilot.recorder.gathered, keeper.path / "records")
+    pilot.on_tick = (
+        live if options.announce is None or worker_of else _both(live, _announcement(pilot, options.announce))
+    )
     around = ExitStack()
     if heat is not None:
         changed = {move.file for move in pilot.known if move.kind != KIND}  # torch's fetch is opened when it is there
@@ -101,6 +105,18 @@ def load(
     if store is not None and not pilot.resting and (first := store.first()):
         pilot.later(partial(_without_result, pilot.prove.ahead, first))
     return Loaded(pilot, keeper, vain, around, _before(options.begun, pilot.started_at))
+
+
+def _announcement(pilot: Pilot, say: Callable[[str], object]) -> Callable[[], None]:
+    return partial(_without_result, Announcement(lambda: pilot.judging, say))
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def call() -> None:
+        first()
+        second()
+
+    return call
 
 
 def finish(loaded: Loaded, ending: Ending, ended: float) -> Finished:

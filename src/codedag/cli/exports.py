@@ -21,6 +21,7 @@ PATIENCE_SECONDS = 2.0
 
 _TEXTS = {
     "perfetto": "Write what happened when as trace events, for ui.perfetto.dev.",
+    "speedscope": "Write where time went as stacks, for speedscope.app and other flame graphs.",
     "csv": "Write the operations as a table.",
     "parquet": "Write the operations as a Parquet table (needs pyarrow).",
     "dot": "Write the dataflow graph as Graphviz text.",
@@ -81,6 +82,19 @@ def _perfetto(found: RunDirectory, graph: Graph) -> Iterable[bytes]:
     return trace_events(graph, events, plan)
 
 
+def _speedscope(found: RunDirectory, graph: Graph) -> bytes:
+    from codedag.view.call_tree import hot_stacks, speedscope, stacks
+
+    heat = found.report.heat if found.has("report") else None
+    found_stacks = list(hot_stacks(heat) if heat is not None and heat.functions else stacks(graph))
+    if not found_stacks:
+        raise BadFile(
+            f"{found.path}: this run has neither hot functions nor recorded operations",
+            hint="`codedag trace -o RUN SCRIPT` records operations.",
+        )
+    return speedscope(Path(found.run.script or found.run.argv[0]).name, found_stacks)
+
+
 def _csv(found: RunDirectory, graph: Graph) -> Iterable[bytes]:
     from codedag.view.tables import csv_table
 
@@ -102,6 +116,7 @@ def _dot(found: RunDirectory, graph: Graph) -> Iterable[bytes]:
 
 _EXPORTS: dict[str, Callable[[RunDirectory, Graph], bytes | Iterable[bytes]]] = {
     "perfetto": _perfetto,
+    "speedscope": _speedscope,
     "csv": _csv,
     "parquet": _parquet,
     "dot": _dot,

@@ -103,6 +103,14 @@ def say_lines(context: click.Context, lines: list[Line]) -> None:
         return
 
 
+def is_terminal() -> bool:
+    """Whether somebody looks at what `say` prints while the program runs."""
+    try:
+        return _words is not None and os.isatty(_words)
+    except OSError:
+        return False
+
+
 def words_width() -> int:
     """The columns that `say` has for a line: those of the terminal that we were started in, else of one with 80."""
     try:

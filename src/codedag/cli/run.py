@@ -18,6 +18,7 @@ from codedag.cli.options import (
     conclude,
     has_block_characters,
     is_disabled,
+    is_terminal,
     out_of_the_way,
     output_option,
     program_arguments,
@@ -80,6 +81,8 @@ def command(
         say(ctx, f"{target.name} starts its ranks as programs of their own: each of them runs under codedag run")
         return ranks.run(target, asked, output, bool((ctx.obj or {}).get("quiet"))).leave
     options = _options(asked)
+    if is_terminal() and options.plan is None:
+        options = replace(options, announce=partial(say, ctx))
     if site_module.why_twin:
         say(ctx, WITHOUT_C)
     finished = _run(ctx, target, options, output)

@@ -238,7 +238,10 @@ def _write_report(found: RunDirectory, file: str, quiet: bool) -> dict[str, obje
     if not quiet:
         note.start()
     try:
-        return {"html": file, "html_nbytes": write_page(found, Path(file), recovered)}
+        graph = recovered if recovered is not None else _graph(found) if found.has("graph") else None
+        lines = _advised(found, graph) if graph is not None else []
+        advised = list(dict.fromkeys(line.strip() for line in lines if line.startswith("  ") and "--json" not in line))
+        return {"html": file, "html_nbytes": write_page(found, Path(file), recovered, advised)}
     finally:
         note.cancel()
 

@@ -8,6 +8,7 @@ from codedag.ir import Heat, HotFunction
 from codedag.view.heat import whole
 
 NOT_MEASURED = "not measured here"
+OWN_SHARE = 0.2  # of CPU time in a function of the user's itself, from which its lines are worth a look
 LOADER_SHARE = 0.4  # of CPU time in the main process's own fetching, from which workers are worth a try
 
 
@@ -40,13 +41,15 @@ def hint_for(heat: Heat, function: HotFunction) -> Hint | None:
     for ends, words, sentence in _BY_NAME:
         if function.name.endswith(ends):
             return Hint(words, sentence, NOT_MEASURED)
-    if not function.package:
+    if not function.package and function.self_seconds >= OWN_SHARE * (whole(heat) or 1.0):
         return _own_line(heat, function)
     return _loader(heat)
 
 
 def _own_line(heat: Heat, function: HotFunction) -> Hint | None:
     """The hottest line of a function of the user's, which is where to look."""
+    if function.name == "<module>":
+        return None
     others = [f.line for f in heat.functions if f.file == function.file and f.line > function.line]
     end = min(others, default=1 << 30)
     lines = [line for line in heat.lines if line.file == function.file and function.line <= line.line < end]

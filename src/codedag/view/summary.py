@@ -60,6 +60,7 @@ def end_lines(report: Report, page: str, screen: Screen | None = None) -> list[L
     lines += _change_table(report, screen)
     if left := biggest_left(report):
         lines.append([Span(_fitting(left, screen.width))])
+        lines += [[Span(shortened(f"  you could {words}", screen.width))] for words in _could(report)]
     if price := _price(report):
         lines.append([Span(_fitting(price, screen.width), "dim")])
     return [*lines, *_notes(screen, LINES_MAX - 1 - len(lines)), _page_line(page)]
@@ -221,11 +222,15 @@ def biggest_left(report: Report) -> list[str]:
     reasons = [one.reason for one in report.declined if one.where == f"{function.file}:{function.line}"]
     start = f"biggest thing left: {share:.0%} of CPU time in {function.name}"
     places = [f" ({heat.place(function)})", f" ({function.package or heat.place(function)})", ""]
-    hint = hint_for(report.heat, function)
-    could = "" if hint is None else f"; you could {hint.words}"
-    hinted = [start + place + could for place in places if could]
-    return [*(f"{start}{places[0]}: {why}" for why in reasons[:1]), *hinted, *(start + place for place in places),
+    return [*(f"{start}{places[0]}: {why}" for why in reasons[:1]), *(start + place for place in places),
             f"left: {share:.0%} in {function.name}"]  # fmt: skip
+
+
+def _could(report: Report) -> list[str]:
+    """What somebody could do about it by hand, and whether that was measured."""
+    function = heat.hottest(report.heat) if report.heat is not None else None
+    hint = hint_for(report.heat, function) if report.heat is not None and function is not None else None
+    return [] if hint is None else [f"{hint.words} ({hint.evidence})" if hint.evidence else hint.words]
 
 
 def _equality(report: Report) -> str:

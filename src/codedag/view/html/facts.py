@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import os
 import shlex
 from array import array
 from collections.abc import Callable
@@ -24,8 +25,11 @@ MOST_EVENTS = 6000
 WORKLESS = ("region", "source")
 
 
-def facts(run: RunDirectory, recovered: Graph | None = None) -> dict[str, Any]:
-    """The facts of a run; `recovered` is the graph of one that was cut short and has none of its own."""
+def facts(run: RunDirectory, recovered: Graph | None = None, advised: list[str] | None = None) -> dict[str, Any]:
+    """The facts of a run; `recovered` is the graph of one that was cut short and has none of its own.
+
+    `advised` are findings of passes over the graph, a sentence each.
+    """
     found = _Files(run)
     graph = found.read("graph") or recovered
     plan, costs, machine = found.read("plan"), found.read("costs"), found.read("machine")
@@ -33,6 +37,8 @@ def facts(run: RunDirectory, recovered: Graph | None = None) -> dict[str, Any]:
     made: dict[str, Any] = {
         "codedag": __version__,
         "path": str(run.path),
+        "advised": advised or [],
+        "editor": editor(),
         "commands": {"program": found.program, "run": shlex.quote(str(run.path))},
         "run": _plain(found.read("run")),
         "recovered": graph is recovered and recovered is not None,
@@ -57,6 +63,16 @@ def facts(run: RunDirectory, recovered: Graph | None = None) -> dict[str, Any]:
         made |= run_facts(found.read("report"), found.read("run"))
     made["files"] = found.told()
     return made
+
+
+def editor() -> str:
+    """The template of links to source: that of the environment if it is an address of an editor, else VS Code's."""
+    asked = os.environ.get("CODEDAG_EDITOR", "")
+    scheme = asked.partition(":")[0].lower()
+    is_address = "{file}" in asked and scheme.isascii() and scheme.replace("-", "").replace("+", "").isalnum()
+    return (
+        asked if is_address and scheme not in ("javascript", "data", "http", "https") else "vscode://file{file}:{line}"
+    )
 
 
 class _Files:

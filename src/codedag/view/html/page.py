@@ -24,6 +24,7 @@ SCRIPTS = (
     "columns.js",
     "fold.js",
     "graph.js",
+    "icicle.js",
     "timeline.js",
     "operations.js",
     "plan.js",
@@ -34,9 +35,11 @@ SCRIPTS = (
 )
 
 
-def write_page(run: RunDirectory, file: Path, recovered: Graph | None = None) -> int:
-    """Writes the page of a run and returns its size in bytes."""
-    made = page(run, recovered).encode()
+def write_page(
+    run: RunDirectory, file: Path, recovered: Graph | None = None, advised: list[str] | None = None
+) -> int:  # fmt: skip
+    """Writes the page of a run and returns its size in bytes; `advised`: sentences of what could be saved by hand."""
+    made = document(data_of(run, recovered, advised)).encode()
     write_atomically(file, made)
     return len(made)
 
@@ -46,9 +49,9 @@ def page(run: RunDirectory, recovered: Graph | None = None) -> str:
     return document(data_of(run, recovered))
 
 
-def data_of(run: RunDirectory, recovered: Graph | None = None) -> str:
+def data_of(run: RunDirectory, recovered: Graph | None = None, advised: list[str] | None = None) -> str:
     """The facts of a run as JSON text; characters that are not seen, or that turn text around, are spelled out."""
-    return msgspec.json.encode(_spelled(facts(run, recovered))).decode()
+    return msgspec.json.encode(_spelled(facts(run, recovered, advised))).decode()
 
 
 def document(data: str, live: str = "") -> str:

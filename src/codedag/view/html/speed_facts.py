@@ -8,13 +8,17 @@ from typing import Any
 
 import msgspec
 
-from codedag.ir import Heat, Report, RunInfo, Speed
+from codedag.ir import Heat, HotFunction, Report, RunInfo, Speed
 from codedag.view import heat as heats
 from codedag.view.claim import verdict
+from codedag.view.hints import hint_for
 from codedag.view.speed import fewer, rate_text, rates
 from codedag.view.summary import biggest_left, net_seconds
 
 LINES_MAX = 40  # hot lines whose source is shown
+LINES_AROUND = 2  # of source above and below a hot line
+LINE_SHARE_MIN = 0.01  # of a hot line that gets lines around it
+HINTS_LOOKED_AT, HINTS_MAX, HINT_SHARE_MIN = 8, 4, 0.05
 SOURCE_NBYTES_MAX = 2_000_000  # of a file that is read for them
 LINE_CHARACTERS_MAX = 160
 
@@ -26,12 +30,33 @@ def run_facts(report: Report, info: RunInfo | None) -> dict[str, Any]:
         "verdict": {"tone": judged.tone, "figure": judged.figure, "sentence": judged.sentence, "detail": judged.detail},
         "left": next(iter(biggest_left(report)), ""),
         "saved": [net_seconds(change) for change in report.changes],
+        "own": None if report.own is None else msgspec.to_builtins(report.own),
+        "hints": _hints(report),
     }
     if report.speed is not None and report.speed.blocks:
         made["speed"] = _speed(report.speed)
     if report.heat is not None:
         made["heat"] = _heat(report.heat, _Sources(info))
     return made
+
+
+def _hints(report: Report) -> list[dict[str, str]]:
+    """What could be done by hand about the hottest functions, and reasons why they were left as they are."""
+    if report.heat is None:
+        return []
+    whole = heats.whole(report.heat) or 1.0
+    found: dict[str, dict[str, str]] = {}
+    for function in sorted(report.heat.functions, key=lambda f: -f.self_seconds)[:HINTS_LOOKED_AT]:
+        share = function.self_seconds / whole
+        hint = hint_for(report.heat, function) if share >= HINT_SHARE_MIN else None
+        if hint is not None:
+            words = f"{share:.0%} of CPU time is in {function.name}. {hint.sentence}"
+            found.setdefault(hint.words, {"what": words, "evidence": hint.evidence, "where": _at(function)})
+    return list(found.values())[:HINTS_MAX]
+
+
+def _at(function: HotFunction) -> str:
+    return "" if function.package else f"{function.file}:{function.line}"
 
 
 def _speed(speed: Speed) -> dict[str, Any]:
@@ -67,10 +92,17 @@ def _lines(heat: Heat, sources: _Sources) -> list[dict[str, Any]]:
     """The hottest lines of the user's code in the order of their files, with the text of the line if it is there."""
     hottest = sorted(heat.lines, key=lambda line: -line.seconds)[:LINES_MAX]
     order = list(dict.fromkeys(line.file for line in hottest))
-    return [
-        {**msgspec.to_builtins(line), "text": sources.text(line.file, line.line)}
-        for line in sorted(hottest, key=lambda line: (order.index(line.file), line.line))
-    ]
+    hot = {(line.file, line.line): line for line in hottest}
+    wanted = set(hot)
+    for line in hottest:
+        if line.share >= LINE_SHARE_MIN and sources.text(line.file, line.line):
+            wanted |= {(line.file, line.line + by) for by in range(-LINES_AROUND, LINES_AROUND + 1)}
+    rows = []
+    for key in sorted(wanted, key=lambda key: (order.index(key[0]), key[1])):
+        text, cold = sources.text(*key), {"file": key[0], "line": key[1], "seconds": 0.0, "share": 0.0}
+        if key in hot or (text and key[1] <= sources.count(key[0])):
+            rows.append({**(msgspec.to_builtins(hot[key]) if key in hot else cold), "text": text})
+    return rows
 
 
 class _Sources:
@@ -88,6 +120,10 @@ class _Sources:
             self._files[file] = self._read(file)
         lines = self._files[file]
         return lines[number - 1][:LINE_CHARACTERS_MAX].expandtabs(4).rstrip() if 0 < number <= len(lines) else ""
+
+    def count(self, file: str) -> int:
+        """How many lines of the file can be shown."""
+        return len(self._files.get(file, ()))
 
     def _read(self, file: str) -> list[str]:
         path = self._folder / file

@@ -114,8 +114,14 @@ function shadeOf(pu, variant) {
 
 const empty = (title, ...words) => el("div.card.empty", null, el("b", null, title), ...words);
 const code = (words) => el("code", null, words);
-// A place as `file:line`: without its folder, which would hide the line where there is little room.
-const placeName = (words) => el("code", { title: words }, fileName(words));
+// A place as `file:line`, without its folder, as a link that an editor opens; files that are no text of a disk have none.
+function placeName(words, label) {
+  const found = /^(.+):(\d+)([-–]\d+)?$/.exec(words), code = el("code", { title: words }, label || fileName(words));
+  if (!found || found[1].startsWith("<") || !DATA.run) return code;
+  const path = /^(\/|[A-Za-z]:)/.test(found[1]) ? found[1] : `${DATA.run.cwd.replace(/\/$/, "")}/${found[1]}`;
+  const href = DATA.editor.replaceAll("{file}", encodeURI(path).replaceAll("#", "%23")).replaceAll("{line}", found[2]);
+  return el("a.place", { href, title: `${words}\nopens in the editor` }, code);
+}
 // The name of an operation, which is broken after its dots rather than within a word.
 const opName = (words, title) => el("span.name", { title }, el("span", null, words.split(/(?<=\.)/).flatMap((part, at) => at ? [el("wbr"), part] : [part])));
 const facts = (pairs) => el("dl.facts", null, pairs.filter(Boolean).map(([name, value]) => [el("dt", null, name), el("dd", null, value)]));

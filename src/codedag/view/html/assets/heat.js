@@ -35,19 +35,38 @@ function partsBar(heat) {
 function functionBars(heat, functions) {
   return el("div.bars.hot", { role: "list" }, functions.map((one) => {
     const at = one.line ? `${fileName(one.file)}:${one.line}` : fileName(one.file), part = (seconds) => `${100 * Math.min(seconds / (heat.whole || 1), 1)}%`;
-    return [el("span.label", { title: `${one.name}\n${one.file}:${one.line}` }, el("code", null, one.name), " ", el("span.soft.small", null, one.package ? `${one.package} · ${at}` : at)),
+    return [el("span.label", { title: `${one.name}\n${one.file}:${one.line}` }, el("code", null, one.name), " ", el("span.soft.small", null, one.package ? `${one.package} · ` : "", one.line ? placeName(`${one.file}:${one.line}`, at) : at)),
       el("span.bar", { role: "listitem", "aria-label": `${one.name}: ${shareText(one.share)} of CPU time, ${timeText(one.self_seconds)} of it itself` },
         el("i", { style: `width:${part(one.total_seconds)};background:var(--heat2)` }), el("i", { style: `width:${part(one.self_seconds)};background:var(--heat4)` })),
       el("span.value", { title: `${timeText(one.self_seconds)} in itself` }, `${timeText(one.total_seconds)} · ${shareText(one.share)}`)];
   }));
 }
 
+// The user's source: every hot line with a bar and its share, the lines around it, and a mark where some are left out.
 function linesCard(heat, width) {
   const files = [...new Set(heat.lines.map((line) => line.file))], most = Math.max(...heat.lines.map((line) => line.share), 1e-12);
-  return card(width, "Your hot lines", files.map((file) => [el("h3", { title: file }, fileName(file)),
-    el("div.lines", { role: "list" }, heat.lines.filter((line) => line.file === file).map((line) => el("div", { role: "listitem", title: `${file}:${line.line}\n${line.text}` },
-      el("span.soft", null, String(line.line)), el("span.bar", null, el("i", { style: `width:${100 * line.share / most}%;background:var(--heat3)` })),
-      el("b", null, shareText(line.share)), el("code", null, line.text.trim() || "–")))),
+  return card(width, "Your source", files.map((file) => [el("h3", { title: file }, placeName(`${file}:${heat.lines.find((line) => line.file === file).line}`, fileName(file))),
+    el("div.lines", { role: "list" }, heat.lines.filter((line) => line.file === file).map((line, at, all) => [
+      at && all[at - 1].line < line.line - 1 ? el("div.gap", { "aria-hidden": "true" }, "⋯") : null,
+      el(line.share ? "div" : "div.cold", { role: "listitem", title: `${file}:${line.line}${line.share ? `\n${shareText(line.share)} of CPU time` : ""}` },
+        el("span.soft", null, placeName(`${file}:${line.line}`, String(line.line))), el("span.bar", null, line.share ? el("i", { style: `width:${100 * line.share / most}%;background:var(--heat3)` }) : null),
+        el("b", null, line.share ? shareText(line.share) : ""), el("code", null, line.text || (line.share ? "–" : "")))])),
     heat.newer.includes(file) ? el("p.soft.small", null, "This file has changed since the run, so its text is not shown.") : null]),
     el("p.soft.small", null, `Share of the process's CPU time (${timeText(heat.whole)}), with all that the line calls.`));
+}
+
+// What somebody could do by hand: hints for hot functions, findings of the graph; each says what it rests on.
+function adviceCard(width) {
+  const hints = DATA.hints || [], found = DATA.advised || [];
+  if (!hints.length && !found.length) return null;
+  return card(width, "What you could do", el("ul", null, hints.map((one) => el("li", null, one.what, " ", one.where ? placeName(one.where) : "", one.evidence ? el("span.chip", null, one.evidence) : null)),
+    found.map((words) => el("li", null, words))));
+}
+
+// What CodeDAG itself kept and spent beside the gain.
+function priceCard(width) {
+  const own = DATA.own;
+  if (!own) return null;
+  return card(width, "What CodeDAG took", facts([["kept in memory", own.kept_nbytes ? `${sizeText(own.kept_nbytes)} at most` : "nothing"], ["CPU time", timeText(own.cpu_seconds)],
+    ["before and after the program", timeText(own.start_seconds)], own.processes ? ["other processes", String(own.processes)] : null]));
 }

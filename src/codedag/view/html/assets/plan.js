@@ -37,10 +37,23 @@ const whyNoWhatIf = () => !DATA.edges ? `This run has more operations than the p
 // A plan that was made from costs states no times for its changes: they are sums over its operations.
 function moveSeconds(move, planned) {
   if (!move.ops.length) return null;
-  const stated = planned ? move.seconds : move.baseline_seconds;
+  const change = move.ops.length ? null : changeOf(move), source = change || move;
+  const stated = planned ? source.seconds : source.baseline_seconds;
   if (stated !== null && stated !== undefined) return stated;
   const costs = move.ops.map((id) => planned ? PLACED.get(id) && costOf(id, PLACED.get(id).pu, PLACED.get(id).variant) : costOf(id, "cpu", "original"));
   return costs.every(Boolean) ? costs.reduce((sum, one) => sum + one.seconds, 0) : null;
+}
+
+// The report's account of a move; of one that an earlier run had proven, the operations were never recorded as written.
+const changeOf = (move) => ((DATA.report || {}).changes || []).find((one) => one.where === `${move.file}:${move.line}${move.end_line > move.line ? `-${move.end_line}` : ""}`);
+
+// The head of the page for a run that began with known changes: what they save, since there is nothing to plan with.
+function knownCard() {
+  const unseen = DATA.plan.moves.filter((move) => !move.ops.length && changeOf(move));
+  if (!unseen.length || DATA.plan.placement.some(([, pu, variant]) => !asWritten(pu, variant))) return null;
+  const saved = unseen.reduce((sum, move) => { const one = changeOf(move); return sum + ((one.baseline_seconds ?? 0) - (one.seconds ?? 0)); }, 0);
+  return card("w12", "Changes that an earlier run had proven", el("div.big", null, timeText(saved)), el("p", null, `saved by ${many(unseen.length, "change")} that ${unseen.length === 1 ? "was" : "were"} made from the start, by the calls that were compared side by side. `,
+    code(`codedag run --fresh ${DATA.commands.program}`), " observes everything anew and fills this page and the graph."));
 }
 
 function moveGain(move) {
@@ -124,7 +137,7 @@ function strategiesCard() {
 
 PAGES.push({ id: "plan", title: "Plan", show(page) {
   if (!DATA.plan || !DATA.ops) return page.append(empty("No plan", missing(DATA.plan ? "graph" : "plan")));
-  const instance = planInstance(), head = el("div.grid"), refresh = () => planCards(head, instance);
+  const instance = planInstance(), head = el("div.grid"), known = knownCard(), refresh = () => known ? head.replaceChildren(known) : planCards(head, instance);
   refresh();
   page.append(head, el("div.grid", { style: "margin-top:14px" }, movesCard(instance, refresh), decisionsCard(instance, refresh), strategiesCard()));
 } });

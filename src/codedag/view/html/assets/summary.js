@@ -135,15 +135,25 @@ function absentFiles() {
 }
 
 PAGES.push({ id: "summary", title: "Summary", show(page) {
-  const report = DATA.report, judged = report && (report.claim || report.heat);
-  page.append(...notices(), el("div.grid", null, ...(judged ? judgedCards(report) : [verdictCard(report), equalityCard(report), machineCard()]),
-    ...recordedCards(report), ...(judged ? [equalityCard(report, "w6"), machineCard("w6")] : []), absentFiles()));
+  const report = DATA.report, judged = report && (report.claim || report.heat), isTraced = onlyRecorded() && !report && DATA.ops && OPS.length;
+  page.append(...notices(), el("div.grid", null, ...(judged ? judgedCards(report) : isTraced ? tracedCards() : [verdictCard(report), equalityCard(report), machineCard()]),
+    ...recordedCards(report), ...(judged ? [equalityCard(report, "w6"), machineCard("w6")] : isTraced ? [machineCard("w12")] : []), absentFiles()));
 } });
 
 // What the program did as a whole: its gain, its speed, what is slow in it, and what the changes brought.
 function judgedCards(report) {
   const speed = DATA.speed ? speedCard(DATA.speed, "w8") : null;
-  return [claimCard(report, speed ? "w4" : "w12"), speed, ...(DATA.heat ? heatCards(DATA.heat) : []), accountCard(report)];
+  const advice = adviceCard("w8");
+  return [claimCard(report, speed ? "w4" : "w12"), speed, advice, report.changes.length ? priceCard(advice ? "w4" : "w12") : null, accountCard(report), ...(DATA.heat ? heatCards(DATA.heat) : [])];
+}
+
+// The first screen of a trace: where its time and bytes went, what could be saved by hand, and what makes it faster.
+function tracedCards() {
+  const moved = OPS.filter(works).reduce((sum, op) => sum + op.out, 0), hot = OPS.filter(works).sort((a, b) => b.own - a.own)[0];
+  return [card("w4", "Recorded", el("div.big", null, timeText(DATA.whole.seconds)), el("p", null, `in ${many(DATA.whole.operations, "operation")} that made ${sizeText(moved)} of results.`),
+    hot ? el("p", null, "Hottest: ", opLink(hot), ` (${shareText(hot.own / (DATA.whole.seconds || 1))}), `, placeName(`${hot.file}:${hot.line}`), ".") : null,
+    el("p", null, code(`codedag run ${DATA.commands.program}`), " makes it faster and says by how much.")),
+    adviceCard("w8") || card("w8", "What you could do", el("p", null, "Nothing that can be saved by hand was found in the graph: no unused result, no call made twice, no constant built again."))];
 }
 
 // What its recorded operations did; an estimate of the gain from these is shown only where none was measured.

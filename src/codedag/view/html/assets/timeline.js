@@ -143,7 +143,7 @@ function pathCard(result) {
 }
 
 PAGES.push({ id: "timeline", title: "Timeline", show(page) {
-  const instance = planInstance(), parts = [measuredCard()];
+  const instance = planInstance(), parts = [icicleCard(), measuredCard()];
   if (instance) {
     const result = simulate(instance, null);
     if (!result.error) parts.push(plannedCard(result, "Planned: operations on processing units (simulated)", el("p.soft.small", null, "Each operation once, with the sum of its recorded calls.")), pathCard(result));
