@@ -89,8 +89,13 @@ docs: setup
 	$(BIN)/python scripts/write_reference.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-wheel: setup
-	$(BIN)/python -m build --no-isolation --wheel --outdir dist .
+# A wheel for each Python of these that is here, in dist/.
+WHEEL_PYTHONS ?= python3.11 python3.12 python3.13
+wheel:
+	@for python in $(WHEEL_PYTHONS); do \
+	  $$python -c "" 2>/dev/null || { echo "$$python is not here: no wheel for it"; continue; }; \
+	  $$python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist . || exit 1; \
+	done; ls dist/*.whl
 
 schemas: setup
 	$(BIN)/python scripts/write_schemas.py

@@ -760,7 +760,14 @@ def test_the_summary_begins_with_gain_speed_and_what_is_slow(browser, judged, ki
     _open(browser, judged(kind))
     shown = _show(browser, "summary")
     headings = browser.run("[...document.querySelectorAll('main h2')].map((h) => h.innerText)")
-    assert headings[:4] == ["Gain", "Speed of the program over time", "What is slow", "Your hot lines"]
+    changes = ["Changes"] if synthetic(kind).changes else []
+    assert headings[: 4 + len(changes)] == [
+        "Gain",
+        "Speed of the program over time",
+        *changes,
+        "What is slow",
+        "Your source",
+    ]
     assert verdict(synthetic(kind)).sentence[1:] in shown
     assert "22.0 s of CPU time in the whole process" in shown
     assert "Normalize.apply albumentations" in shown.replace("\n", " ")
@@ -872,3 +879,32 @@ def test_while_a_program_runs_the_gain_is_so_far(browser, judged):
         browser.wait("document.querySelectorAll('svg.chart circle title').length === 9")
         assert before > 9
         server.stop()
+
+
+def test_the_icicle_finds_and_sums(browser, two_units):
+    (two_units / "report.json").unlink()
+    report_runs.info(two_units, command="trace")
+    _open(browser, two_units)
+    assert "everything: " in _show(browser, "timeline")
+    browser.wait("document.querySelectorAll('svg.icicle rect').length > 2")
+    whole = browser.run("callTree().total")
+    assert whole == pytest.approx(browser.run("OPS.filter(works).reduce((sum, op) => sum + op.own, 0)"))
+    browser.run(
+        "(() => { const box = document.querySelector('input[type=search]'); box.value = 'conv'; "
+        "box.dispatchEvent(new Event('input')); })()"
+    )
+    status = browser.run("document.querySelector('[role=status]').innerText")
+    assert status.startswith("boxes with “conv”: ")
+    assert browser.run("document.querySelectorAll('svg.icicle rect.faint').length") > 0
+    browser.run("document.querySelectorAll('svg.icicle rect')[1].dispatchEvent(new MouseEvent('click'))")
+    assert browser.run("document.querySelector('[role=status]').innerText").startswith("1 selected box: ")
+    _quiet(browser)
+
+
+def test_places_open_in_an_editor(browser, two_units):
+    _open(browser, two_units)
+    _show(browser, "log")
+    links = browser.run("[...document.querySelectorAll('a.place')].map((link) => link.getAttribute('href'))")
+    assert links
+    assert all(link.startswith("vscode://file/") and link.endswith(("train.py:12", "train.py:10")) for link in links)
+    _quiet(browser)

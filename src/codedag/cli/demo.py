@@ -49,8 +49,8 @@ def command(
 def _lines(shown: Shown) -> list[str]:
     before, after, run = max(shown.plain), max(shown.changed), shown.demo.run
     lines = [
-        f"4. batches bit-equal: {shown.equal} of {shown.batches}",
-        f"   best epoch: {before:.0f} images/s plain, {after:.0f} images/s under codedag: {shown.ratio:.2f}x",
+        f"4. {shown.ratio:.2f}x in the best epoch: {before:.0f} images/s plain, {after:.0f} under codedag",
+        f"   batches bit-equal: {shown.equal} of {shown.batches}",
         "   (one run each on a machine that may be busy; `codedag compare` interleaves the two and shows the spread)",
         f"   the program: {shown.demo.folder}",
     ]

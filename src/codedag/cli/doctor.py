@@ -9,6 +9,7 @@ import platform
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,12 +21,18 @@ LIBRARIES = ("numpy", "msgspec", "torch", "opencv-python-headless", "pillow", "s
 
 @click.command("doctor", short_help="Say what works on this machine, and why not.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
-def command(as_json: bool) -> None:
-    """Say which parts of CodeDAG work here, which do not, and what to do about it."""
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Say whether CodeDAG works here, and what to do where it does not; `codedag -v doctor` lists everything."""
     facts = _facts()
+    problems = _problems(facts)
     if as_json:
-        tell(json.dumps(facts))
+        tell(json.dumps({**facts, "problems": problems}))
         return
+    tell(*_verdict(facts, problems))
+    if not (ctx.obj or {}).get("verbose"):
+        return
+    tell("")
     for name, value in facts.items():
         if isinstance(value, dict):
             tell(f"{name}:")
@@ -33,10 +40,37 @@ def command(as_json: bool) -> None:
                 tell(f"  {key}: {each}")
         else:
             tell(f"{name}: {value}")
-    tell("next: codedag run SCRIPT")
 
 
-def _facts() -> dict[str, object]:
+def _problems(facts: dict[str, Any]) -> list[str]:
+    """What does not work here, a sentence each with what to do about it."""
+    found = []
+    if facts["recorder"] != "C extension":
+        found.append("the C extension is missing, so everything is slower: install a C compiler, then CodeDAG again")
+    if facts["kernels"]["compiler"].startswith("none"):
+        found.append("there is no C compiler, so chains are fused by numba or not at all: install gcc or clang")
+    found += [facts[name] for name in ("runs", "cache") if "cannot be written" in facts[name]]
+    if facts["disabled"] not in ("no", "", "0"):
+        found.append("CODEDAG_DISABLE is set, so programs run as if CodeDAG were not there: unset it")
+    return found
+
+
+def _verdict(facts: dict[str, Any], problems: list[str]) -> list[str]:
+    """The verdict in five lines, or a line more for each problem."""
+    exact = sum(each == "exact" for each in facts["substitutions"].values())
+    here = sum(not each.startswith("not here") for each in facts["substitutions"].values())
+    many = "1 thing" if len(problems) == 1 else f"{len(problems)} things"
+    return [
+        "all is well" if not problems else f"{many} to fix:",
+        *(f"  {problem}" for problem in problems),
+        f"codedag {facts['codedag']}, Python {platform.python_version()}, {platform.platform()}",
+        f"substitutes of library functions: {here} work here, {exact} of them exact",
+        f"processing units: {', '.join(facts['processing units'])}",
+        "next: codedag run SCRIPT   (codedag -v doctor lists everything)",
+    ]
+
+
+def _facts() -> dict[str, Any]:
     from codedag.devices.inventory import this_machine
     from codedag.instrument import sites
     from codedag.ir import cache_dir, data_dir
@@ -58,7 +92,7 @@ def _facts() -> dict[str, object]:
         "substitutions": _substitutions(),
         "runs": _writable(data_dir()),
         "cache": _writable(cache_dir()),
-        "disabled": os.environ.get("CODEDAG_DISABLE", "no"),
+        "disabled": os.environ.get("CODEDAG_DISABLE") or "no",
     }
 
 

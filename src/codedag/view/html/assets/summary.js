@@ -150,7 +150,7 @@ function judgedCards(report) {
 // The first screen of a trace: where its time and bytes went, what could be saved by hand, and what makes it faster.
 function tracedCards() {
   const moved = OPS.filter(works).reduce((sum, op) => sum + op.out, 0), hot = OPS.filter(works).sort((a, b) => b.own - a.own)[0];
-  return [card("w4", "Recorded", el("div.big", null, timeText(DATA.whole.seconds)), el("p", null, `in ${many(DATA.whole.operations, "operation")} that made ${sizeText(moved)} of results.`),
+  return [card("w4", "Recorded", el("div.big", null, timeText(DATA.whole.seconds)), el("p", null, `in ${many(DATA.whole.operations, "operation")} that made ${sizeText(moved)} of results. Nothing was changed, so there is nothing to compare.`),
     hot ? el("p", null, "Hottest: ", opLink(hot), ` (${shareText(hot.own / (DATA.whole.seconds || 1))}), `, placeName(`${hot.file}:${hot.line}`), ".") : null,
     el("p", null, code(`codedag run ${DATA.commands.program}`), " makes it faster and says by how much.")),
     adviceCard("w8") || card("w8", "What you could do", el("p", null, "Nothing that can be saved by hand was found in the graph: no unused result, no call made twice, no constant built again."))];
