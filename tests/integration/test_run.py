@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from codedag.autopilot.replay import GONE
+from codedag.autopilot.moves.replay import GONE
 from codedag.ir import load
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"

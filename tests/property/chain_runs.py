@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from codedag.autopilot import find
+from codedag.autopilot.moves import find
 from codedag.backends.effects import Effects
 from codedag.backends.same import same
 from codedag.instrument import sites as site_module

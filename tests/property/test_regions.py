@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codedag.autopilot import find
+from codedag.autopilot.moves import find
 from codedag.backends.effects import Effects
 from codedag.backends.same import same
 from codedag.instrument import sites as site_module

@@ -16,21 +16,21 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codedag.autopilot import find
 from codedag.autopilot.applied import PLACE, Applied, Function, Refused, Watch
 from codedag.autopilot.budget import KERNEL_SECONDS, Budget, unlimited
-from codedag.autopilot.idle_code import IdleCode
 from codedag.autopilot.judging import Judging
 from codedag.autopilot.knowledge import Proven
+from codedag.autopilot.moves import find
+from codedag.autopilot.moves.idle_code import IdleCode
 from codedag.autopilot.moves.items import Items
 from codedag.autopilot.moves.memoised_calls import Recalled
+from codedag.autopilot.moves.replay import Replay
 from codedag.autopilot.moves.row_apply import Rows
 from codedag.autopilot.openings import Openings
 from codedag.autopilot.options import MAX_OVERHEAD
 from codedag.autopilot.planning import Planning
 from codedag.autopilot.processes.exchange import WorkerExchange
 from codedag.autopilot.proving import Proving, WhenProven
-from codedag.autopilot.replay import Replay
 from codedag.autopilot.settings.openmp_wait import OpenMPWait
 from codedag.backends.registry import EXACT, Equivalence
 from codedag.instrument import sites as site_module

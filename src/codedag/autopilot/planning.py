@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codedag.autopilot import find
 from codedag.autopilot.applied import Applied, Refused
+from codedag.autopilot.moves import find
 from codedag.autopilot.moves.memoised_calls import is_recalled
 from codedag.autopilot.moves.repeats import Repeats
 from codedag.backends.effects import Effects

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # with what starts processes: only for what is not known
 
     from codedag.autopilot.applied import Function
     from codedag.autopilot.budget import Budget
-    from codedag.autopilot.find import FoundCall
+    from codedag.autopilot.moves.find import FoundCall
     from codedag.autopilot.pilot import Pilot
     from codedag.backends.apart import Prover
     from codedag.instrument.program import InstrumentedFile

@@ -21,10 +21,10 @@ from codedag.autopilot.knowledge_store import NothingToGain as Vain
 from codedag.autopilot.knowledge_store import RunFacts, Store, is_open, length_of, taken_back, with_verdicts
 from codedag.autopilot.live import Live
 from codedag.autopilot.moves.items import KIND
+from codedag.autopilot.moves.replay import GONE
 from codedag.autopilot.options import Options
 from codedag.autopilot.pilot import Pilot
 from codedag.autopilot.processes.report_folder import WorkerReports
-from codedag.autopilot.replay import GONE
 from codedag.autopilot.report.outcome import Outcome, conclude
 from codedag.autopilot.report.spans import Spans, before_us
 from codedag.devices.host import this_machine

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codedag.autopilot.idle_code import SCALAR, SHOWN, IdleCode
+from codedag.autopilot.moves.idle_code import SCALAR, SHOWN, IdleCode
 from codedag.instrument import _twin, sites
 from codedag.instrument.program import Program
 from codedag.trace.recorder import Recorder

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from codedag.autopilot import find
+from codedag.autopilot.moves import find
 from codedag.backends.effects import Effects
 from codedag.instrument import sites as site_module
 from codedag.instrument.program import Program

@@ -1,1 +1,1 @@
-"""Moves of the pilot: kinds of changes, one module each."""
+"""Moves of the pilot: how changes are found, made and made again in a later run; one module for each kind."""

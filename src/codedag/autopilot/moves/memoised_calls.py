@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codedag.autopilot import find
 from codedag.autopilot.applied import Applied
+from codedag.autopilot.moves import find
 from codedag.instrument.program import InstrumentedFile
 from codedag.trace.recorder import Template
 

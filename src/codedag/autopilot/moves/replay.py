@@ -7,9 +7,9 @@ from functools import partial
 from sys import _getframe
 from typing import TYPE_CHECKING, Any
 
-from codedag.autopilot import find
 from codedag.autopilot.applied import PLACE, Refused
 from codedag.autopilot.knowledge import KnownChange, Proven
+from codedag.autopilot.moves import find
 from codedag.autopilot.moves.row_apply import ROW_BY_ROW
 from codedag.devices.present import load
 from codedag.instrument.program import InstrumentedFile
