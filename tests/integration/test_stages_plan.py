@@ -102,6 +102,15 @@ def test_the_terminal_says_what_runs_where_against_one_runtime(tables):
     assert not (tables / "pep.json").exists(), "nothing is written unasked"
 
 
+def test_a_size_that_cannot_be_planned_does_not_cost_the_plan_of_another(tables):
+    rows = json.loads((tables / "lookup_table.json").read_text())
+    rows["10,20,CPU,1"] = rows["1000,2000,CPU,1"]  # as a profile that was ended early has it
+    (tables / "lookup_table.json").write_text(json.dumps(rows))
+    done = codedag("stages", "plan", "--tables", tables)
+    assert done.returncode == 0, done.stderr
+    assert "no plan: stage 2" in next(line for line in done.stdout.splitlines() if "nodes=10," in line)
+
+
 def test_throughput_counts_items_through_the_line(tables):
     pep = planned("--tables", tables, "--goal", "throughput", "--items", 10, "--queue", 1)
     times = [block["seconds"] for block in pep["blocks"]]

@@ -175,6 +175,20 @@ def test_nested_arguments_and_results():
     assert not fast.facts["original_calls"], fast.report()
 
 
+def test_an_input_that_is_a_result_is_handed_on():
+    class Same(torch.nn.Module):
+        def forward(self, x, y):
+            return x, y + 1, x
+
+    given = (torch.ones(2, 3), torch.ones(2, 3))
+    made = optimise(Same().eval(), given, pus=["ort:cpu"])
+    assert made.report().startswith("uses 1 on ort:cpu")
+    first, changed, again = made(*given)
+    assert first is given[0]
+    assert again is given[0]
+    assert torch.equal(changed, given[1] + 1)
+
+
 def test_a_module_that_cannot_be_exported_stays_as_it_is():
     class Odd(torch.nn.Module):
         def forward(self, x):

@@ -248,3 +248,25 @@ def test_what_has_no_float64_is_told(tmp_path):
 def test_torch_has_no_form_of_it(tmp_path):
     model = StagedModel.from_onnx(skipping(tmp_path / "m.onnx"))
     assert "ONNX file" in model.programs.torch(model.block(1, 1)).reason
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        ([node("RandomNormalLike", "x", "r", name="noise"), node("Add", "x r", "y")], "node `noise` is random"),
+        ([node("Relu", "x", "r"), node("Bernoulli", "r", "y")], "the node that makes `y` is random"),
+        ([node("Relu", "x", "r"), node("Dropout", "r half yes", "y")], "the node that makes `y` is in training mode"),
+    ],
+)
+def test_random_operators_and_training_mode_are_refused(tmp_path, nodes, words):
+    arrays = {"half": np.float32(0.5), "yes": np.array(True)}
+    path = save(tmp_path / "m.onnx", nodes, [value("x", ["n", 4])], [value("y", ["n", 4])], arrays)
+    with pytest.raises(BadModel, match=words):
+        StagedModel.from_onnx(path)
+
+
+def test_a_dropout_of_inference_is_no_random_operator(tmp_path):
+    nodes = [node("Relu", "x", "r"), node("Dropout", "r half no", "y")]
+    arrays = {"half": np.float32(0.5), "no": np.array(False)}
+    path = save(tmp_path / "m.onnx", nodes, [value("x", ["n", 4])], [value("y", ["n", 4])], arrays)
+    assert StagedModel.from_onnx(path).outputs == ("y",)

@@ -175,3 +175,11 @@ def test_sizes_of_an_option():
     assert parsed_size("edges=5, nodes=3", ("nodes", "edges")) == {"nodes": 3, "edges": 5}
     for wrong in ("nodes=3", "nodes=3,edges=-1", "3,5", "nodes=a,edges=1", "nodes=3,edges=5,batch=1"):
         assert isinstance(parsed_size(wrong, ("nodes", "edges")), No), wrong
+
+
+def test_rows_of_other_pus_can_be_left_out(tmp_path):
+    tables = Tables.load(written(tmp_path, {"1000,2000,CPU,3": ROW, "1000,2000,ort:cpu,3": ROW}))
+    assert tables.only(["CPU"]).pus == tables.only(["ov:cpu"]).pus
+    assert len(tables.only(["CPU"]).pus) == 1
+    assert not tables.only(["CPU"]).seconds(pu="ort:cpu", stage=3, nodes=1000, edges=2000)
+    assert tables.only([]) is tables

@@ -56,3 +56,8 @@ def test_float64_decides_where_the_reference_itself_is_far_off():
     assert not judged("t", reference, np.array([1.0, 0.99], np.float32), lambda name: exact)
     assert not judged("t", reference, np.array([1.0, 0.9995], np.float32), lambda name: None)
     assert not judged("t", reference, np.array([1.0, np.nan], np.float32), lambda name: exact)
+
+
+def test_float64_does_not_excuse_a_result_whose_reference_is_not_near_either():
+    exact, reference = np.array([1.0, 1.0]), np.array([1.0, 0.2], np.float32)  # as a random stage gives
+    assert not judged("t", reference, np.array([1.0, 1.9], np.float32), lambda name: exact)

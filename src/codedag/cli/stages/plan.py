@@ -346,12 +346,17 @@ def _simulated(inputs: _Inputs) -> list[str]:
 
 def _size_lines(inputs: _Inputs, goal: Goal) -> list[str]:
     """A line for each measured size: its plan against one best runtime."""
+    from codedag.ir import CannotPlan
     from codedag.stages.planning.peps import plans
     from codedag.stages.planning.tables import size_text
 
     lines = ["all measured sizes:"]
     for sizes in inputs.tables.sizes:
-        found = plans(inputs.tables, sizes, goal, pus=inputs.pus, machine=inputs.machine, int8=inputs.int8)
+        try:
+            found = plans(inputs.tables, sizes, goal, pus=inputs.pus, machine=inputs.machine, int8=inputs.int8)
+        except CannotPlan as error:
+            lines.append(f"  {size_text(sizes):<28} no plan: {error.message}")
+            continue
         before = (
             f"{found.baseline_seconds / found.seconds[0]:.2f}x" if found.baseline_seconds and found.seconds[0] else "-"
         )

@@ -38,10 +38,14 @@ class DeviceValue:
         names = self._model.inputs
         call = getattr(loaded, "call", None) or functools.partial(_copied, loaded, inputs, outputs)
         from_numpy = torch.from_numpy
+        handed_on = [(name, at) for at, name in enumerate(names) if name in self._model.outputs]
 
         def run(tensors: Sequence[Any]) -> dict[str, Any]:
             arrays = {name: tensor.numpy() for name, tensor in zip(names, tensors, strict=True)}
-            return {name: from_numpy(array) for name, array in call(arrays).items()}
+            made = {name: from_numpy(array) for name, array in call(arrays).items()}
+            for name, at in handed_on:
+                made[name] = tensors[at]
+            return made
 
         return run
 

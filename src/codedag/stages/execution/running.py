@@ -100,7 +100,8 @@ def run(request: Request, say: Callable[[str], None] = lambda line: None) -> Ran
     for note in notes:
         say(note)
     _check_pus(request.directory, plan)
-    with Executor(model, request.directory, tables=tables, setup_seconds=request.setup_seconds, say=say) as executor:
+    rows = tables.only(request.pus) if tables is not None else None  # what replaces a PU is one of these, too
+    with Executor(model, request.directory, tables=rows, setup_seconds=request.setup_seconds, say=say) as executor:
         done = executor.run(plan, items)
     write_files(request.directory, model, done)
     return Ran(model, sizes, done, predicted, notes)

@@ -65,19 +65,35 @@ class Profile:
     layouts: bool = False  # runtimes on halves of the cores, beside each other, too
     say: Callable[[str], None] = lambda line: None
     advance: Advance = lambda done, total, at: None
+    _is_given_up: bool = field(default=False, init=False)
 
     def export(self, make: Callable[[], StagedModel], pus: Sequence[str] | None = None) -> StagedModel:
         """Writes the stages of a model as ONNX files, with IR where OpenVINO is installed.
 
         If PUs will be measured (those named, or all), they are looked for meanwhile, in processes of their own.
         """
-        with ThreadPoolExecutor(1) as pool:
+        with ThreadPoolExecutor(1) as pool, self._looking():
             found = pool.submit(self.machine, pus) if pus is not None else None
             model = make()
             export.export(model, self.directory)
             if found is not None:
                 found.result()
         return model
+
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        """A block that ends the search for PUs when it fails: nobody waits for the other families."""
+        self._is_given_up = False
+        try:
+            yield
+        except BaseException:
+            self._is_given_up = True
+            raise
+
+    def _look(self, family: str) -> None:
+        if self._is_given_up:
+            raise InterruptedError("the profile was given up")
+        self.say(f"looking for PUs of {family}")
 
     def model(self) -> StagedModel:
         """The model whose stages were exported."""
@@ -92,7 +108,7 @@ class Profile:
         missing = [family for family in families_of(pus) if family not in probed]
         if not missing:
             return run.machine
-        found = here(missing, lambda family: self.say(f"looking for PUs of {family}"))
+        found = here(missing, self._look)
         machine = joined(run.machine, found) if known else found
         save(machine, self.directory / "machine.json")
         self._keep(versions=versions(), probed=[*probed, *missing], **({} if known else {"pu_versions": {}}))

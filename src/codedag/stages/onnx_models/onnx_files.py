@@ -13,6 +13,10 @@ from codedag.stages.model import BadModel
 _CORE = ("", "ai.onnx")
 #: Operators that ONNX does not have but a runtime does; of other domains no PU can compute any.
 RUNTIME_DOMAINS = ("com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc", "org.openvinotoolkit")
+#: Operators whose results differ from call to call, whatever their seed: each runtime draws in its own way.
+RANDOM = frozenset(
+    ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli")
+)
 
 
 @dataclass
@@ -62,6 +66,7 @@ def read_onnx(path: Path) -> OnnxFile:
     notes = _check_operators(path, proto)
     _load_external(path, proto)
     _check_model(path, proto)
+    _check_inference(path, proto)
     _lift_constants(proto.graph)
     _name_weights_once(proto.graph)
     _give_weights_as_results(proto.graph)
@@ -140,10 +145,38 @@ def _check_operators(path: Path, proto: Any) -> tuple[str, ...]:
             continue
         version = versions.get(domain, 0)
         if isinstance(attempt(onnx.defs.get_schema, node.op_type, version, domain), Failed):
-            place = f"node `{node.name}`" if node.name else f"the node that makes `{', '.join(node.output)}`"
-            raise BadModel(f"{path}: {place} has the unknown operator `{node.op_type}` "
+            raise BadModel(f"{path}: {_shown(node)} has the unknown operator `{node.op_type}` "
                            f"(domain `{node.domain or 'ai.onnx'}`, version {version})")  # fmt: skip
     return tuple(f"`{name}` is an operator of {domain}, which not every runtime has" for domain, name in others.items())
+
+
+def _shown(node: Any) -> str:
+    return f"node `{node.name}`" if node.name else f"the node that makes `{', '.join(node.output)}`"
+
+
+def _check_inference(path: Path, proto: Any) -> None:
+    """Raises BadModel for an operator that draws random numbers or is in training mode."""
+    constants = {node.output[0]: node.attribute[0].t for node in all_nodes(proto.graph) if node.op_type == "Constant"}
+    known = constants | {each.name: each for each in proto.graph.initializer}
+    nodes = (*all_nodes(proto.graph), *(node for each in proto.functions for node in all_nodes(each)))
+    for node in nodes:
+        is_core = node.domain in _CORE
+        if is_core and node.op_type in RANDOM:
+            raise BadModel(f"{path}: {_shown(node)} is random (`{node.op_type}`)",
+                           hint="Give the random numbers as an input.")  # fmt: skip
+        if is_core and _is_training(node, known):
+            raise BadModel(f"{path}: {_shown(node)} is in training mode (`{node.op_type}`)",
+                           hint="Export the model for inference: module.eval() before it.")  # fmt: skip
+
+
+def _is_training(node: Any, known: dict[str, Any]) -> bool:
+    """Whether a dropout or batch normalisation is told to train, by its attribute or a constant input."""
+    import onnx
+
+    if any(each.name == "training_mode" and each.i for each in node.attribute):
+        return True
+    mode = known.get(node.input[2]) if node.op_type == "Dropout" and len(node.input) > 2 else None
+    return mode is not None and bool(onnx.numpy_helper.to_array(mode))
 
 
 def _check_model(path: Path, proto: Any) -> None:

@@ -123,6 +123,12 @@ class Tables:
             raise CannotPlan(f"{self.place} has no row of a PU that computes in float32", hint=hint)
         return replace(self, rows=rows, left_out=dict(self._short), _models={}, _names={})
 
+    def only(self, pus: Sequence[str]) -> Tables:
+        """The tables with the rows of these PUs; as they are if none is named."""
+        kept = {self.pu(pu) for pu in pus}
+        rows = {key: found for key, found in self.rows.items() if key[0] in kept}
+        return replace(self, rows=rows, _models={}, _names={}) if pus else self
+
     @cached_property
     def count(self) -> int:
         """How many stages the model has."""
