@@ -24,9 +24,9 @@ from codedag.tune.declined import CannotTune
 from codedag.tune.kernel import Kernel, build_kernel
 from codedag.tune.measure import protocol
 from codedag.tune.measure.probes import library_threads, product_order
-from codedag.tune.measure.recording_check import recorded
 from codedag.tune.model.shipped import shipped_records
 from codedag.tune.program.program import Program, decoded
+from codedag.tune.program.record import record
 from codedag.tune.schedule.family import EXACT, family_of
 from codedag.tune.schedule.space import Point, point_of, point_text
 
@@ -35,7 +35,7 @@ NICE = 10
 
 def first_kernel(function: Callable[..., Any], like: Sequence[tuple[str, tuple[int, ...]]], name: str) -> Kernel:
     """The kernel of a function of arrays of these types and shapes, proven and EXACT; CannotTune if there is none."""
-    program = nameless(recorded(function, [np.ones(shape, dtype) for dtype, shape in like], name))
+    program = nameless(record(function, [np.ones(shape, dtype) for dtype, shape in like], name))
     choice = _remembered(program) or _asked(program)
     if choice.get("declined"):
         raise CannotTune(f"{name}: {choice['declined']}")

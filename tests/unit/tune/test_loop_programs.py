@@ -79,6 +79,8 @@ def test_the_text_of_a_program_has_a_line_for_every_statement():
         (lambda x: 3, "not an array"),
         (lambda x: x, "does nothing"),
         (lambda x: x[::-1], "a view of an argument"),
+        (lambda x: (x + 1)[::2], "leaves elements out"),
+        (lambda x: (x + 1)[::-1], "turns them round"),
         (lambda x: np.clip(x, np.nan, 1.0), "a bound that is NaN"),
         (lambda x: x.astype(np.int8) < 1000, "1000 is out of the range of type int8"),
         (lambda x: np.einsum("i,j->k", x, x), r"line \d+ .*axis k of the result"),

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from codedag.ir.verdict import No
 from codedag.tune import compiler as compilers
 from codedag.tune.declined import CannotTune
+from codedag.tune.first_kernel import first_kernel
 from codedag.tune.measure import measurer, records, worker
 from codedag.tune.measure.process import MeasuringProcess
 from codedag.tune.schedule.family import Emitted
@@ -177,3 +179,16 @@ def test_a_candidate_that_is_clearly_worse_is_timed_once(monkeypatch):
     assert worker.do_measure({"program": "", "best": 0.0001})["seconds"] == 0.25  # short ones are cheap to repeat
     assert worker.do_measure({"program": ""})["seconds"] == 0.25
     assert len(calls) == 2
+
+
+def test_kernels_of_running_programs_leave_their_warning_filters_alone(compiler, codedag_home, monkeypatch):
+    """Filters belong to the whole process, and a kernel is built while the program's own threads run."""
+
+    def refused(*_, **__):
+        raise AssertionError("the filters of the program are changed")
+
+    monkeypatch.setattr(warnings, "catch_warnings", refused)
+    monkeypatch.setattr(warnings, "simplefilter", refused)
+    kernel = first_kernel(lambda x: x - x.mean(), [("f4", (40, 50))], "centred")
+    x = np.arange(2000, dtype=np.float32).reshape(40, 50)
+    assert kernel(x).tobytes() == (x - x.mean()).tobytes()

@@ -88,8 +88,9 @@ def test_a_whole_number_of_tiles_and_its_mean():
 
 
 def test_variables_round_to_their_values():
-    assert Choice("vb", (16, 32, 64), ordered=True).rounded(50) == 64
-    assert Range("kc", 16, 300).rounded(1000) == 300
+    numbers = np.array([50.0, 1000.0, 3.2])
+    assert Choice("vb", (16, 32, 64), ordered=True).rounded_all(numbers).tolist() == [64, 64, 16]
+    assert Range("kc", 16, 300).rounded_all(numbers).tolist() == [50, 300, 16]
     assert list(Range("kc", 1, 3).near(3)) == [2]
 
 

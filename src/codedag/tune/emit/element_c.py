@@ -24,6 +24,7 @@ RANGES = {
     "i8": ("-9223372036854775808.0", "9223372036854775808.0"), "u8": ("-1", "18446744073709551616.0"),
 }  # fmt: skip
 BINARY = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+TRUTH = {"add": "|", "mul": "&"}  # of truth values
 CHECKED = {"checked_add": "add", "checked_sub": "sub", "checked_mul": "mul", "checked_square": "mul",
            "checked_neg": "sub", "checked_abs": "sub"}  # fmt: skip
 COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&", "or": "|"}
@@ -75,6 +76,8 @@ class Body:
             return self._cast(first, kind, op.dtype), op.dtype
         if op.name in COMPARED:
             return f"{first} {COMPARED[op.name]} {names[1]}", op.dtype
+        if op.name in TRUTH and op.dtype == "b1":
+            return f"{first} {TRUTH[op.name]} {names[1]}", op.dtype
         if op.name in BINARY:
             return f"({kinds})({first} {BINARY[op.name]} {names[1]})", op.dtype
         if op.name in ("min", "max", "clip"):

@@ -49,7 +49,14 @@ def record(function: Callable[..., Any], arrays: Sequence[Array], name: str = ""
         raise CannotTune(f"{what} does nothing to its arguments")
     if any(np.may_share_memory(result.shadow, one.shadow) for one in inputs):
         raise CannotTune(f"{what} returns a view of an argument, which is not computed at all")
+    if not _is_dense(result.shadow):
+        raise CannotTune(f"{what} returns a view that leaves elements out or turns them round: return a copy of it")
     return recorder.program(name or getattr(function, "__name__", "function"), result.buffer)
+
+
+def _is_dense(array: Array) -> bool:
+    """Whether the elements lie side by side, in any order of the axes."""
+    return bool(array.transpose(sorted(range(array.ndim), key=lambda a: -array.strides[a])).flags.c_contiguous)
 
 
 def _run(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
@@ -124,7 +131,9 @@ class Recorded(np.lib.mixins.NDArrayOperatorsMixin):
         known: dict[float, Any] = {2: np.square, 0.5: np.sqrt, 1: np.positive, -1: np.reciprocal}
         if type(other) in (int, float) and other in known and self.dtype.kind == "f":
             return known[other](self)
-        raise declined(f"a power of {other!r} is not written down (2, 0.5 and -1 are)")
+        if type(other) is int and other == 2 and self.dtype.kind in "iu":
+            return np.square(self)
+        raise declined(f"a power of {other!r} of type {self.dtype} is not written down (2, 0.5 and -1 of floats are)")
 
     def astype(
         self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True

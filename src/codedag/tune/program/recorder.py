@@ -66,12 +66,14 @@ class Recorder:
         return made
 
     def program(self, name: str, result: str) -> Program:
-        """The program that ends with this array; statements that it does not need are left out."""
+        """The program that ends with this array; views that it does not need are left out."""
         needed, kept = {result}, []
         for one in reversed(self.statements):
             if one.target in needed:
                 kept.append(one)
                 needed |= {load.buffer for load in loads_of(one.expr)}
+            elif one.how != "view":
+                raise CannotTune(f"{one.line}: this value is computed and not used, but numpy might warn of it")
         buffers = {name: buffer for name, buffer in self.buffers.items() if name in needed or name in self.inputs}
         return Program(name, tuple(self.inputs), buffers, tuple(reversed(kept)), result)
 

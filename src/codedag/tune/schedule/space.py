@@ -49,9 +49,11 @@ class Choice:
         """Whether this is one of the values."""
         return value in self.values
 
-    def rounded(self, value: float) -> int | str:
-        """The value nearest to a number, by ratio."""
-        return min(self.values, key=lambda one: abs(math.log2(max(int(one), 0.5)) - math.log2(max(value, 0.5))))
+    def rounded_all(self, values: Any) -> Any:
+        """The values nearest to some numbers, by ratio."""
+        own = np.array([float(one) for one in self.values])
+        apart = np.abs(np.log2(np.maximum(own, 0.5)) - np.log2(np.maximum(values, 0.5))[:, None])
+        return own[apart.argmin(axis=1)]
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -89,6 +91,10 @@ class Range:
     def rounded(self, value: float) -> int | str:
         """The value nearest to a number."""
         return int(min(max(round(value), self.low), self.high))
+
+    def rounded_all(self, values: Any) -> Any:
+        """The values nearest to some numbers."""
+        return np.clip(np.rint(values), self.low, self.high)
 
     @property
     def bounds(self) -> tuple[float, float]:

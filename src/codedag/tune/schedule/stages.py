@@ -202,7 +202,17 @@ class _Stager:
         axes, inner = self.fused[expr.buffer]
         if len(expr.index) != len(axes):
             return self._through_reshape(expr, axes, inner)
+        if isinstance(inner, Op) and not self._takes_all(expr.index, axes):
+            self._keep_apart(expr.buffer)  # numpy computes what is cut off too, and may warn of it
+            return expr
         return _moved(inner, {name: index for (name, _), index in zip(axes, expr.index, strict=True)})
+
+    def _takes_all(self, index: tuple[Affine, ...], axes: tuple[tuple[str, int], ...]) -> bool:
+        """Whether the present statement reads every element of an array with these axes."""
+        return all(
+            extent == 1 or (len(at.terms) == 1 and abs(at.terms[0][1]) == 1 and self.extents[at.terms[0][0]] == extent)
+            for at, (_, extent) in zip(index, axes, strict=True)
+        )
 
     def _renamed(self, load: Load) -> Expr:
         """A load of a stage that is the same as an earlier one, which may have other axes of extent 1."""

@@ -101,8 +101,7 @@ def _starts(context: Context) -> dict[str, list[Point]]:
 def _descended(context: Context, sketch: Sketch, starts: list[Point]) -> Iterable[Point]:
     """The points that lie next to the trajectories of these starts and keep the inequalities."""
     ordered = sketch.ordered
-    for start in starts:
-        yield start
+    yield from starts
     if not ordered:
         yield from (near for start in starts for near in context.space.neighbours(start))
         return
@@ -112,7 +111,7 @@ def _descended(context: Context, sketch: Sketch, starts: list[Point]) -> Iterabl
     low = np.log2([v.bounds[0] for v in ordered])
     high = np.log2([v.bounds[1] for v in ordered])
     first, second = np.zeros_like(logs), np.zeros_like(logs)
-    seen: set[str] = set()
+    before = np.zeros((len(starts), len(ordered)))
     for step in range(1, STEPS + 1):
         slope = _slope(context, sketch, logs, words)
         norm = np.sqrt((slope * slope).sum(axis=1, keepdims=True))
@@ -121,14 +120,13 @@ def _descended(context: Context, sketch: Sketch, starts: list[Point]) -> Iterabl
         second = 0.95 * second + 0.05 * slope * slope
         move = first / (1 - 0.8**step) / (np.sqrt(second / (1 - 0.95**step)) + 1e-6)
         logs = np.clip(logs + RATE * (1.0 if step < 0.6 * STEPS else 0.4) * move, low, high)
-        for k, start in enumerate(starts):
-            point = {**start, **{v.name: v.rounded(2.0 ** logs[k, j]) for j, v in enumerate(ordered)}}
-            point = context.space.nearest(point)
-            text = point_text(point)
-            if text not in seen:
-                seen.add(text)
-                if context.space.valid(point):
-                    yield point
+        rounded = np.column_stack([v.rounded_all(2.0 ** logs[:, j]) for j, v in enumerate(ordered)])
+        for k in np.flatnonzero((rounded != before).any(axis=1)):
+            own = {v.name: int(value) for v, value in zip(ordered, rounded[k], strict=True)}
+            point = context.space.nearest({**starts[int(k)], **own})
+            if context.space.valid(point):
+                yield point
+        before = rounded
 
 
 def _slope(context: Context, sketch: Sketch, logs: Array, words: Columns) -> Array:
