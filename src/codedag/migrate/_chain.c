@@ -1,9 +1,9 @@
 /* The native form of a chain: calls that are as the last ones were, but for the numbers in them, without a line of Python.
  *
- * `StepSite` is the variant of a site of the chain.  Each compares its call with what the chain was opened for, notes the
+ * `Site` is the variant of a site of the chain.  Each compares its call with what the chain was opened for, notes the
  * parameters in a `Run` and hands the placeholder on; the last one computes the table and applies the kernel in one go,
  * without the interpreter's lock.  Whatever is not as it must be goes to the variant in Python, which takes the run
- * over with the steps so far.  `Bystander` stands at the sites between them.  No frame of ours is left in the stack.
+ * over with the steps so far.  It also stands at the sites between them.  No frame of ours is left in the stack.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -57,12 +57,12 @@ struct Run {
     Run *before, *after;
 };
 
-typedef struct { PyObject_HEAD vectorcallfunc vectorcall; Chain *chain; int index, kind; PyObject *slow; } StepSite;
+/* The variant of a site: of a step of the chain, or (index -1) of what runs between steps. */
 typedef struct {
-    PyObject_HEAD vectorcallfunc vectorcall; Chain *chain; int kind; PyObject *function, *slow, *known, *kind_of; void *method;
-} Bystander;
+    PyObject_HEAD vectorcallfunc vectorcall; Chain *chain; int index, kind; PyObject *function, *slow, *known, *kind_of; void *method;
+} Site;
 
-static PyTypeObject ChainType, RunType, StepSiteType, BystanderType;
+static PyTypeObject ChainType, RunType, SiteType;
 static PyObject *s_active, *s_deferred, *s_placeholder, *s_name, *s_due, *s_dtype, *s_data_ptr, *s_filters, *s_is_next;
 
 static double now(void) {
@@ -281,7 +281,7 @@ static int is_method(PyObject *called, const Spec *s, Chain *l) { /* of the valu
 }
 
 /* The value that a site takes, borrowed: an argument, or what the called method is of. */
-static PyObject *taken(StepSite *site, const Spec *s, PyObject *const *args, Py_ssize_t n) {
+static PyObject *taken(Site *site, const Spec *s, PyObject *const *args, Py_ssize_t n) {
     int call = site->kind == CALL;
     if (s->at >= 0) return s->at + call < n ? args[s->at + call] : NULL;
     if (PyCFunction_CheckExact(args[0])) return PyCFunction_GET_SELF(args[0]);
@@ -292,7 +292,7 @@ static PyObject *taken(StepSite *site, const Spec *s, PyObject *const *args, Py_
 }
 
 /* Notes the parameters of a call that is as it must be; 0 if it is not, and then nothing is noted. */
-static int take(StepSite *site, Run *r, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+static int take(Site *site, Run *r, PyObject *const *args, Py_ssize_t n, PyObject *names) {
     Chain *l = site->chain;
     const Spec *s = &l->spec[site->index];
     int call = site->kind == CALL, given = 0;
@@ -411,7 +411,7 @@ static PyObject *finish(Chain *l, Run *r, double started) {
 
 /* ---- sites */
 
-static Run *begin(StepSite *site, PyObject *source) {
+static Run *begin(Site *site, PyObject *source) {
     Chain *l = site->chain;
     int layout = layout_of(l, source);
     if (layout < 0 || !is_usual_mode() || !is_calm(l) || !is_unwatched(l)) return NULL;
@@ -427,7 +427,7 @@ static Run *begin(StepSite *site, PyObject *source) {
 }
 
 static PyObject *step_site_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
-    StepSite *site = (StepSite *)self;
+    Site *site = (Site *)self;
     Chain *l = site->chain;
     Py_ssize_t n = PyVectorcall_NARGS(nf);
     PyObject *value, *placeholder = NULL, *given = NULL;
@@ -462,7 +462,7 @@ slow:
     return PyObject_Vectorcall(site->slow, args, nf, names);
 }
 
-static PyObject *forward(Bystander *p, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+static PyObject *forward(Site *p, PyObject *const *args, Py_ssize_t n, PyObject *names) {
     switch (p->kind) {
     case CALL: return PyObject_Vectorcall(args[0], args + 1, n - 1, names);
     case GETITEM: return PyObject_GetItem(args[0], args[1]);
@@ -492,7 +492,7 @@ static void key_of(PyObject *f, PyObject **known, PyObject **kind_of, void **met
 }
 
 static PyObject *bystander_call(PyObject *self, PyObject *const *args, size_t nf, PyObject *names) {
-    Bystander *p = (Bystander *)self;
+    Site *p = (Site *)self;
     Py_ssize_t n = PyVectorcall_NARGS(nf), count = n + (names ? PyTuple_GET_SIZE(names) : 0);
     PyObject *known = NULL, *kind_of = NULL;
     void *method = NULL;
@@ -584,12 +584,6 @@ static PyObject *chain_open(Chain *l, PyObject *args) {
     Py_RETURN_TRUE;
 }
 
-static PyObject *chain_close(Chain *l, PyObject *unused) {
-    (void)unused;
-    l->open = 0;
-    Py_RETURN_NONE;
-}
-
 static int read_numbers(PyObject *from, Py_ssize_t *into, int ndim) {
     for (int i = 0; i < ndim; i++) {
         into[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(from, i));
@@ -656,7 +650,6 @@ static void chain_dealloc(Chain *l) {
 
 static PyMethodDef chain_methods[] = {
     {"open", (PyCFunction)chain_open, METH_VARARGS, "open(specs, ops, rows, world) -> whether calls may go this way now"},
-    {"close", (PyCFunction)chain_close, METH_NOARGS, "Lets no new call in."},
     {"learn", (PyCFunction)chain_learn, METH_VARARGS, "learn(specs, shape, strides, make, kernel, axes, held) -> whether such a source may come"},
     {"waiting", (PyCFunction)chain_waiting, METH_NOARGS, "waiting() -> the runs under way in this thread"}, {NULL, NULL, 0, NULL}};
 static PyMemberDef chain_members[] = {{"is_open", T_BOOL, offsetof(Chain, open), READONLY, "whether calls may go this way"}, {NULL, 0, 0, 0, NULL}};
@@ -666,66 +659,41 @@ static PyTypeObject ChainType = {
     .tp_dealloc = (destructor)chain_dealloc, .tp_traverse = (traverseproc)chain_traverse, .tp_clear = (inquiry)chain_clear,
     .tp_methods = chain_methods, .tp_members = chain_members};
 
-/* ---- stops and passers */
+/* ---- variants of sites */
 
-static PyObject *step_site_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
+static PyObject *site_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     Chain *chain;
     int index, kind;
-    PyObject *slow;
-    static char *known[] = {"chain", "index", "kind", "slow", NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "O!iiO", known, &ChainType, &chain, &index, &kind, &slow)) return NULL;
-    StepSite *s = (StepSite *)type->tp_alloc(type, 0);
+    PyObject *function, *slow;
+    (void)kw;
+    if (!PyArg_ParseTuple(args, "O!iiOO", &ChainType, &chain, &index, &kind, &function, &slow)) return NULL;
+    Site *s = (Site *)type->tp_alloc(type, 0);
     if (!s) return NULL;
-    s->vectorcall = step_site_call; s->index = index; s->kind = kind;
+    s->vectorcall = index < 0 ? bystander_call : step_site_call; s->index = index; s->kind = kind;
     Py_INCREF(chain); s->chain = chain;
+    Py_INCREF(function); s->function = function;
     Py_INCREF(slow); s->slow = slow;
     return (PyObject *)s;
 }
 
-static int step_site_traverse(StepSite *s, visitproc visit, void *arg) { Py_VISIT(s->chain); Py_VISIT(s->slow); return 0; }
-static int step_site_clear(StepSite *s) { Py_CLEAR(s->chain); Py_CLEAR(s->slow); return 0; }
-static void step_site_dealloc(StepSite *s) { PyObject_GC_UnTrack(s); step_site_clear(s); Py_TYPE(s)->tp_free((PyObject *)s); }
-
-static PyTypeObject StepSiteType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._chain.StepSite", .tp_basicsize = sizeof(StepSite),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_doc = "StepSite(chain, index, kind, slow): the variant of one site of a chain.", .tp_new = step_site_new,
-    .tp_dealloc = (destructor)step_site_dealloc, .tp_traverse = (traverseproc)step_site_traverse, .tp_clear = (inquiry)step_site_clear,
-    .tp_call = PyVectorcall_Call, .tp_vectorcall_offset = offsetof(StepSite, vectorcall)};
-
-static PyObject *bystander_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
-    Chain *chain;
-    int kind;
-    PyObject *function, *slow;
-    static char *known[] = {"chain", "kind", "function", "slow", NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "O!iOO", known, &ChainType, &chain, &kind, &function, &slow)) return NULL;
-    Bystander *p = (Bystander *)type->tp_alloc(type, 0);
-    if (!p) return NULL;
-    p->vectorcall = bystander_call; p->kind = kind;
-    Py_INCREF(chain); p->chain = chain;
-    Py_INCREF(function); p->function = function;
-    Py_INCREF(slow); p->slow = slow;
-    return (PyObject *)p;
-}
-
-static int bystander_traverse(Bystander *p, visitproc visit, void *arg) {
-    Py_VISIT(p->chain); Py_VISIT(p->function); Py_VISIT(p->slow); Py_VISIT(p->known); Py_VISIT(p->kind_of);
+static int site_traverse(Site *s, visitproc visit, void *arg) {
+    Py_VISIT(s->chain); Py_VISIT(s->function); Py_VISIT(s->slow); Py_VISIT(s->known); Py_VISIT(s->kind_of);
     return 0;
 }
 
-static int bystander_clear(Bystander *p) {
-    Py_CLEAR(p->chain); Py_CLEAR(p->function); Py_CLEAR(p->slow); Py_CLEAR(p->known); Py_CLEAR(p->kind_of);
+static int site_clear(Site *s) {
+    Py_CLEAR(s->chain); Py_CLEAR(s->function); Py_CLEAR(s->slow); Py_CLEAR(s->known); Py_CLEAR(s->kind_of);
     return 0;
 }
 
-static void bystander_dealloc(Bystander *p) { PyObject_GC_UnTrack(p); bystander_clear(p); Py_TYPE(p)->tp_free((PyObject *)p); }
+static void site_dealloc(Site *s) { PyObject_GC_UnTrack(s); site_clear(s); Py_TYPE(s)->tp_free((PyObject *)s); }
 
-static PyTypeObject BystanderType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._chain.Bystander", .tp_basicsize = sizeof(Bystander),
+static PyTypeObject SiteType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "codedag.migrate._chain.Site", .tp_basicsize = sizeof(Site),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_doc = "Bystander(chain, kind, function, slow): the variant of a site between those of a chain.", .tp_new = bystander_new,
-    .tp_dealloc = (destructor)bystander_dealloc, .tp_traverse = (traverseproc)bystander_traverse,
-    .tp_clear = (inquiry)bystander_clear, .tp_call = PyVectorcall_Call, .tp_vectorcall_offset = offsetof(Bystander, vectorcall)};
+    .tp_doc = "Site(chain, index, kind, function, slow): the variant of a site of a chain, or between its sites (-1).",
+    .tp_new = site_new, .tp_dealloc = (destructor)site_dealloc, .tp_traverse = (traverseproc)site_traverse,
+    .tp_clear = (inquiry)site_clear, .tp_call = PyVectorcall_Call, .tp_vectorcall_offset = offsetof(Site, vectorcall)};
 
 /* ---- the module */
 
@@ -770,19 +738,13 @@ static int add_constants(PyObject *m) {
 }
 
 PyMODINIT_FUNC PyInit__chain(void) {
-    PyTypeObject *types[] = {&ChainType, &RunType, &StepSiteType, &BystanderType};
-    const char *names[] = {"Chain", "Run", "StepSite", "Bystander"};
-    s_active = PyUnicode_InternFromString("active"); s_deferred = PyUnicode_InternFromString("deferred");
-    s_placeholder = PyUnicode_InternFromString("placeholder"); s_name = PyUnicode_InternFromString("name");
-    s_due = PyUnicode_InternFromString("due"); s_dtype = PyUnicode_InternFromString("dtype");
-    s_data_ptr = PyUnicode_InternFromString("data_ptr"); s_filters = PyUnicode_InternFromString("filters");
-    s_is_next = PyUnicode_InternFromString("is_next");
+    static const struct { PyObject **place; const char *text; } names[] = {
+        {&s_active, "active"}, {&s_deferred, "deferred"}, {&s_placeholder, "placeholder"}, {&s_name, "name"}, {&s_due, "due"},
+        {&s_dtype, "dtype"}, {&s_data_ptr, "data_ptr"}, {&s_filters, "filters"}, {&s_is_next, "is_next"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!(*names[i].place = PyUnicode_InternFromString(names[i].text))) return NULL;
     PyObject *m = PyModule_Create(&module);
-    if (!m || !add_constants(m)) { Py_XDECREF(m); return NULL; }
-    for (int i = 0; i < 4; i++) {
-        if (PyType_Ready(types[i]) < 0) { Py_DECREF(m); return NULL; }
-        Py_INCREF(types[i]);
-        if (PyModule_AddObject(m, names[i], (PyObject *)types[i]) < 0) { Py_DECREF(types[i]); Py_DECREF(m); return NULL; }
-    }
+    int fine = m && add_constants(m) && PyModule_AddType(m, &ChainType) == 0 && PyModule_AddType(m, &RunType) == 0 && PyModule_AddType(m, &SiteType) == 0;
+    if (!fine) Py_CLEAR(m);
     return m;
 }

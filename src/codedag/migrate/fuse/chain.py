@@ -102,12 +102,12 @@ class Chain:
             make = self._opener if number == 0 else self._follower
             variant = make(link, self._callers[number], last=number == len(self.links) - 1)
             if self._native is not None:
-                variant = native_chain.native.StepSite(self._native.chain, number, link.site.kind, variant)
+                variant = native_chain.native.Site(self._native.chain, number, link.site.kind, None, variant)
             found[link.site.info.index] = variant
         for site in self.between:
             variant = self._bystander(site)
             if self._native is not None:
-                variant = native_chain.native.Bystander(self._native.chain, site.kind, site.function, variant)
+                variant = native_chain.native.Site(self._native.chain, -1, site.kind, site.function, variant)
             found[site.info.index] = variant
         return found
 
