@@ -19,6 +19,7 @@ from codedag.instrument.children import Follower, ReportFolder, follow, unfollow
 from codedag.instrument.guard import Failed, after, attempt
 from codedag.instrument.hidden_thread import HiddenThread
 from codedag.instrument.launch import Ending
+from codedag.instrument.pickled_code import OriginalCode
 from codedag.instrument.program import Program
 from codedag.instrument.termination import concluding
 from codedag.ir.clock import perf_counter
@@ -64,6 +65,7 @@ class SampledRun(Follower):
         self._report = report
         self.target, self.options, self._new_keeper, self._asked = target, options, new_keeper, asked
         self.program, self.heat = Program([target.root()]), Heat()
+        self._original_code = OriginalCode(self.program.original_of)
         self.loaded: Loaded | None = None
         self._keeper: Keeper | None = None
         self._first_process, self._worker_of = getpid(), 0
@@ -85,6 +87,7 @@ class SampledRun(Follower):
         after(self._begin_with_what_is_known)
         self._started_at = perf_counter()
         follow(self)
+        self._original_code.start()
         self.heat.start()
         self._start_thread()
         with concluding(self._terminated):
@@ -124,6 +127,7 @@ class SampledRun(Follower):
         self._end_thread()
         self.heat.stop()
         unfollow(self)
+        self._original_code.stop()
         if self.loaded is None and self._have_workers_reported():
             self._load()
         if self.loaded is not None:

@@ -32,6 +32,7 @@ from codedag.instrument import launch
 from codedag.instrument.guard import Failed, after
 from codedag.instrument.hook import importing
 from codedag.instrument.launch import Ending, Target
+from codedag.instrument.pickled_code import OriginalCode
 from codedag.instrument.program import Program
 from codedag.instrument.python import uncollected
 from codedag.ir import RunDirectory
@@ -64,9 +65,11 @@ class Loaded:
 def run(target: Target, keeper: Keeper, options: Options | None = None) -> Finished:
     """Runs a program whose files are all observed as they are loaded; in a forked child, nothing follows."""
     loaded = load(target, keeper, options or Options())
-    process = getpid()
+    process, pickled = getpid(), OriginalCode(loaded.pilot.program.original_of)
+    pickled.start()
     ending = launch.run(target, lambda path, source: loaded.pilot.program.load(path, source, main=True))
     ended = perf_counter()
+    pickled.stop()
     if getpid() != process:
         after(loaded.pilot.team.end_worker)
         after(loaded.around.close)

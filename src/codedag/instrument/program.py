@@ -364,6 +364,16 @@ class Program:
             kept = [indexes for owner, indexes in planned.items() if owner in chosen or owner.startswith(inner)]
             return chosen, {index for indexes in kept for index in indexes}
 
+    def original_of(self, code: types.CodeType) -> types.CodeType | None:
+        """The code object that the program wrote, where one of ours is; None for any other."""
+        opened = self._opening.original_of(code) if self._opening is not None else None
+        file = self.files.get(code.co_filename)
+        if file is None or (file.is_lazy and file.form != DOUBLED):
+            return opened
+        plain = codes_by_place(file.own.add(file.plain)).get(place_of(code))
+        is_other = plain is not None and plain is not code and is_same_function(plain, code)
+        return plain if is_other else opened
+
     def restore(self) -> int:
         """Puts the plain code back everywhere and takes every variant away; the number of functions changed."""
         with self._lock:
