@@ -75,10 +75,8 @@ def _notes(screen: Screen, room: int) -> list[Line]:
     """Notes of the run take a line if all of them fit; else their number."""
     if not screen.notes or room < 1:
         return []
-    if len(screen.notes) == 1 and len(screen.notes[0]) <= screen.width:
-        return [[Span(screen.notes[0], "dim")]]
-    many = "1 note" if len(screen.notes) == 1 else f"{len(screen.notes)} notes"
-    return [[Span(shortened(f"{many}: codedag view shows them", screen.width), "dim")]]
+    words = f"{len(screen.notes)} notes: codedag view shows them" if len(screen.notes) > 1 else screen.notes[0]
+    return [[Span(shortened(words, screen.width), "dim")]]
 
 
 def _page_line(page: str) -> Line:
@@ -172,7 +170,7 @@ def _fitting(forms: list[str], width: int) -> str:
 
 def _clauses(sentence: str) -> list[str]:
     """The sentence, and without its last clauses, one after the other."""
-    ends = [match.start() for match in re.finditer("[;,:] ", sentence)]
+    ends = [match.start() for match in re.finditer(r"[;,:] | \(", sentence)]
     return [sentence, *(sentence[:end] for end in reversed(ends))]
 
 
