@@ -25,6 +25,7 @@ from codedag.backends import (
     known_scipy,
     known_stdlib,
     known_torch,
+    known_torchvision,
 )
 from codedag.backends.known_table import Effect, Known, Table, is_class, known_of, named_type
 from codedag.instrument.places import is_installed
@@ -59,6 +60,9 @@ _LIBRARIES: dict[str, Callable[[Table, Any], None]] = {
     "torch": known_torch.learn,
     "torch.nn.functional": known_torch.learn_functional,
     "torch.utils.data": known_torch.learn_data,
+    "torchvision.transforms.functional": known_torchvision.learn_functional,
+    "torchvision.datasets.folder": known_torchvision.learn_folder,
+    "torchvision.utils": known_torchvision.learn_utils,
     "scipy.ndimage": known_scipy.learn_ndimage,
     "scipy.signal": known_scipy.learn_signal,
     "scipy.fft": known_scipy.learn_fft,

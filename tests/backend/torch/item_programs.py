@@ -694,5 +694,86 @@ class Data(Base):
 """,
     ),
 }
-PROGRAMS = KEPT | {name: KEPT[of.removeprefix("KEPT:")] + source for name, (of, source) in CHANGING.items()}
+#: Items of one dataset that do not all do the same, so that what holds for some does not for others.
+MIXED = {
+    "late items draw": """
+class Data(Base):
+    def __getitem__(self, i):
+        x = self.table[i] * 2
+        if i > 8:
+            x = x + random.random()
+        return x
+""",
+    "items with some label draw": """
+class Data(Base):
+    def __getitem__(self, i):
+        label = self.labels[i]
+        return self.table[i] * (random.random() if label == 9 else 1)
+""",
+    "some functions draw": """
+def drawn(x):
+    return x * random.random()
+class Data(Base):
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.every = [halve] * 9 + [drawn] * 3
+    def __getitem__(self, i):
+        return self.every[i](self.table[i])
+""",
+    "some objects draw": """
+class Step:
+    def __init__(self, draws):
+        self.draws = draws
+    def apply(self, x):
+        return x * random.random() if self.draws else x * 2
+class Data(Base):
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.every = [Step(i > 8) for i in range(12)]
+    def __getitem__(self, i):
+        return self.every[i].apply(self.table[i])
+""",
+    "another element than that of the index is read and written": """
+class Data(Base):
+    def __getitem__(self, i):
+        return self.table[min(i, 8)] * 2
+def between(data, number):
+    data.table[8] += 1
+""",
+    "an element of a table of tables is read and written": """
+class Data(Base):
+    def __getitem__(self, i):
+        half = self.table[i // 6 * 6]
+        return half * 2
+def between(data, number):
+    data.table[6] += 1
+""",
+    "the label of another is read and set": """
+class Data(Base):
+    def __getitem__(self, i):
+        other = (i + 7) % 12
+        return self.table[i] * 2, self.labels[other]
+def between(data, number):
+    data.labels[2 + number] = -number
+""",
+    "one element is of another type": """
+class Data(Base):
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.labels[9] = np.float32(9)
+    def __getitem__(self, i):
+        return self.table[i] * self.labels[i]
+def between(data, number):
+    data.labels[10] = number + 0.5
+""",
+    "an item with its own number is written": """
+class Data(Base):
+    def __getitem__(self, i):
+        return self.tensor[i].float(), self.labels[i]
+def between(data, number):
+    data.tensor[9 - number] += 1
+    data.labels[11 - number] = "text"
+""",
+}
+PROGRAMS = KEPT | MIXED | {name: KEPT[of.removeprefix("KEPT:")] + source for name, (of, source) in CHANGING.items()}
 PROGRAMS |= {name: source for name, (_, source) in REFUSED.items()}

@@ -152,3 +152,20 @@ def test_what_is_kept_of_a_dataset_goes_with_it(tmp_path, monkeypatch):
     both(item_programs.KEPT["a row of a table"], tmp_path, monkeypatch, memo)
     sys.modules.pop("item_program")
     assert memo.memory.nbytes == 0
+
+
+def test_items_that_read_only_their_own_elements_are_kept_without_being_followed(tmp_path, monkeypatch):
+    memo, followed = memo_of(), []
+    run = memo._checker.run
+    monkeypatch.setattr(memo._checker, "run", lambda *args: followed.append(args[1]) or run(*args))
+    both(item_programs.KEPT["a row of a table"], tmp_path, monkeypatch, memo)
+    assert len(followed) == 5
+    assert memo.trial.calls == (PASSES - 2) * 12
+
+
+@pytest.mark.parametrize("name", ["late items draw", "items with some label draw", "some functions draw"])
+def test_an_item_that_draws_is_refused_among_others_that_do_not(tmp_path, monkeypatch, name):
+    memo = memo_of()
+    both(item_programs.MIXED[name], tmp_path, monkeypatch, memo)
+    assert set(memo.reasons.values()) <= {1, 3}
+    assert all("draws random numbers" in reason for reason in memo.reasons)

@@ -15,7 +15,7 @@ from codedag.autopilot.heat.bytecode_loops import loops_of
 from codedag.autopilot.turn_clock import FETCHER
 from codedag.instrument.codes import codes_by_place, place_of
 from codedag.instrument.places import is_installed
-from codedag.instrument.sites import GETITEM, PASS
+from codedag.instrument.sites import CALL, GETITEM, PASS
 from codedag.ir.verdict import No
 from codedag.trace.recorder import shown_path
 
@@ -70,7 +70,9 @@ class Items:
         self.memo = ItemMemo(trial, self._pilot.memory, self._plain_code, lambda: is_known or is_repeated())
         self._applied = applied = Applied(KIND, path, _OWNER, sites, ["items"], trial, "kept in memory")
         applied.known = is_known
-        self._pilot.planning.switch(file, applied, {n: self.memo.variant(file.sites[n]) for n in sites})
+        begins = {n: self.memo.boundary(file.sites[n]) for n in numbers if file.infos[n].kind == CALL}
+        every = begins | {n: self.memo.variant(file.sites[n]) for n in sites}
+        self._pilot.planning.switch(file, applied, every)
         if is_known and self._pilot.judging is not None:
             self._pilot.judging.take_as_known(applied, is_faster=bool(known.evidence.blocks))
 

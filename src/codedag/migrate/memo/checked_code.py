@@ -23,8 +23,10 @@ PREFIX = "_codedag_"
 #: What a twin calls; each is a free variable of it.
 HELPERS = (
     "aug_item", "call", "context", "contains", "formatted", "item", "iterated", "made", "mapping", "member", "method",
-    "operate", "refuse", "set_item", "slice", "test", "unpacked",
+    "operate", "refuse", "set_item", "slice", "test", "unpacked", "varying",
 )  # fmt: skip
+#: Of a subscript: an argument of the function that is never set, the same for all items, or anything else.
+GIVEN, STABLE, VARYING = range(3)
 _OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
     ast.Pow: "pow", ast.MatMult: "matmul", ast.LShift: "lshift", ast.RShift: "rshift", ast.BitOr: "or_",
@@ -88,7 +90,7 @@ def _source_of(code: CodeType) -> ast.AST | No:
         return No(f"the source of {code.co_qualname} cannot be read")
     if not isinstance(tree, ast.FunctionDef):
         return No(f"{code.co_qualname} is not a plain function")
-    tree.decorator_list, tree.returns = [], None
+    tree.name, tree.decorator_list, tree.returns = PREFIX, [], None  # a function that names itself means a global
     for each in ast.walk(tree.args):
         if isinstance(each, ast.arg):
             each.annotation = None
@@ -135,8 +137,7 @@ def _more() -> dict[str, Any]:
 
 def _inner(module: CodeType, code: CodeType) -> CodeType | None:
     """The code of the function in the module that was compiled for it."""
-    wanted = PREFIX if code.co_name == "<lambda>" else code.co_name
-    return next((each for each in _every(module) if each.co_name == wanted), None)
+    return next((each for each in _every(module) if each.co_name == PREFIX), None)
 
 
 def _every(code: CodeType) -> Iterator[CodeType]:
@@ -195,6 +196,11 @@ class _Checked(ast.NodeTransformer):
         if getattr(self, "_inside", False):
             return self._refused(node)
         self._inside = True
+        arguments = node.args
+        given = [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+        set_ = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)}
+        self._given, self._local = set(given) - set_, set_ | set(given[1:]) | (set_ & set(given))
+        self._local |= {each.arg for each in (arguments.vararg, arguments.kwarg) if each is not None}
         node.body = [each for statement in node.body for each in _listed(self.visit(statement))]
         return node
 
@@ -202,6 +208,20 @@ class _Checked(ast.NodeTransformer):
         words = ast.Constant(f"{type(node).__name__} in line {getattr(node, 'lineno', 0)}")
         call = _call("refuse", words)
         return ast.copy_location(ast.Expr(call) if isinstance(node, ast.stmt) else call, node)
+
+    def _is_stable(self, node: ast.AST) -> bool:
+        """Whether an expression gives the same for all items, as long as names and attributes hold what they do."""
+        if isinstance(node, ast.Name):
+            return node.id not in self._local
+        if isinstance(node, ast.Attribute):
+            return self._is_stable(node.value)
+        if isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp):
+            return all(self._is_stable(e) for e in ast.iter_child_nodes(node) if isinstance(e, ast.expr))
+        return isinstance(node, ast.Constant)
+
+    def _noted(self, node: Any) -> Any:
+        """What decides how the item goes on: the checker is told if that may differ from item to item."""
+        return self.visit(node) if self._is_stable(node) else _call("varying", self.visit(node))
 
     # -- expressions
 
@@ -234,7 +254,9 @@ class _Checked(ast.NodeTransformer):
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         if not isinstance(node.ctx, ast.Load):
             return self._refused(node)
-        return ast.copy_location(_call("item", self.visit(node.value), self.visit(node.slice)), node)
+        is_given = isinstance(node.slice, ast.Name) and node.slice.id in self._given
+        kind = ast.Constant(GIVEN if is_given else STABLE if self._is_stable(node.slice) else VARYING)
+        return ast.copy_location(_call("item", self.visit(node.value), self.visit(node.slice), kind), node)
 
     def visit_Slice(self, node: ast.Slice) -> Any:
         parts = [
@@ -271,7 +293,7 @@ class _Checked(ast.NodeTransformer):
         return ast.copy_location(_call("operate", ast.Constant(_OPERATORS[type(op)]), left, right), node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
-        first = [_call("test", self.visit(each), ast.Constant(True)) for each in node.values[:-1]]
+        first = [_call("test", self._noted(each), ast.Constant(True)) for each in node.values[:-1]]
         return ast.copy_location(ast.BoolOp(node.op, [*first, self.visit(node.values[-1])]), node)
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
@@ -299,7 +321,7 @@ class _Checked(ast.NodeTransformer):
             if each.is_async or not _is_names(each.target):
                 return self._refused(node)
             pairs = ast.Constant(isinstance(each.target, ast.Tuple))
-            each.iter = _call("iterated", self.visit(each.iter), pairs)
+            each.iter = _call("iterated", self._noted(each.iter), pairs)
             each.ifs = [self._test(test) for test in each.ifs]
         node.elt = self.visit(node.elt)
         return ast.copy_location(_call("made", node), node)
@@ -315,7 +337,7 @@ class _Checked(ast.NodeTransformer):
         return node
 
     def _test(self, node: Any) -> Any:
-        return ast.copy_location(_call("test", self.visit(node)), node)
+        return ast.copy_location(_call("test", self._noted(node)), node)
 
     # -- statements
 
@@ -364,7 +386,7 @@ class _Checked(ast.NodeTransformer):
         if not _is_names(node.target):
             return self._refused(node)
         pairs = ast.Constant(isinstance(node.target, ast.Tuple))
-        node.iter = _call("iterated", self.visit(node.iter), pairs)
+        node.iter = _call("iterated", self._noted(node.iter), pairs)
         return self._bodies(node)
 
     def visit_With(self, node: ast.With) -> Any:

@@ -21,7 +21,7 @@ from codedag.backends.known_operators import static
 from codedag.instrument.places import OURS
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
-from codedag.migrate.memo.checked_code import Twins
+from codedag.migrate.memo.checked_code import GIVEN, STABLE, VARYING, Twins
 from codedag.migrate.memo.file_state import FileState, file_state
 from codedag.migrate.memo.members import Members
 from codedag.migrate.memo.pictures import opens
@@ -43,7 +43,8 @@ class Checker:
 
     def __init__(self, plain: Callable[[CodeType], CodeType] = lambda code: code) -> None:
         self.reads, self._plain = Reads(plain), plain
-        self.reason = ""
+        self.reason, self._index = "", -1
+        self.is_general = False  # whether nothing but the index decides what the items of the dataset read and run
         self.files: list[tuple[Any, FileState]] = []
         self._own: dict[int, Any] = {}
         self.covered: dict[int, Any] = {}  # not made by the item; what it holds was noted
@@ -56,7 +57,7 @@ class Checker:
 
     def run(self, dataset: Any, index: int, reads: Reads) -> Any:
         """An item of a dataset, followed; Refused if it cannot be known to be harmless."""
-        self.reads = reads
+        self.reads, self._index, self.is_general = reads, index, True
         reads.begin()
         self.reason, self.files, self._own, self.covered, self._depth = "", [], {}, {}, 0
         found = self.item(dataset, index)
@@ -100,6 +101,8 @@ class Checker:
 
     def method(self, holder: Any, name: str, /, *args: Any, **keywords: Any) -> Any:
         """A call of an attribute."""
+        if type(holder) is dict:
+            self.is_general = False
         if name == "get" and type(holder) is dict and not self.is_own(holder) and 0 < len(args) < 3 and not keywords:
             return self.item(holder, args[0]) if self.contains(args[0], holder) else (*args[1:], None)[0]
         return self.call(self.member(holder, name), *args, **keywords)
@@ -121,6 +124,7 @@ class Checker:
         if known.effect is Effect.READS:
             self._read_files(known, args, keywords)
         self.leaves.add(function if owner is None else type(owner))
+        self.is_general = self.is_general and _gives_one_kind(function, owner)
         result = self.ran(function, args, keywords)
         if known.fresh or all(map(self._is_made, involved)):
             self.make(result)
@@ -205,7 +209,7 @@ class Checker:
         if any(hooks) or "forward" in vars(module):
             self.refuse(f"{type(module).__qualname__} has hooks")
         for each in hooks:
-            self.reads.inside(each) if type(each) is dict else self.reads.again(len, (each,), len(each))
+            self.reads.inside(each)
         return self.reads.attribute(module, "forward")
 
     # -- what is the item's own
@@ -257,7 +261,12 @@ class Checker:
 
     # -- subscripts, operators, loops, tests
 
-    def item(self, holder: Any, key: Any) -> Any:
+    def varying(self, value: Any) -> Any:
+        """A value that decides how the item goes on and may be another one for other items."""
+        self.is_general = False
+        return value
+
+    def item(self, holder: Any, key: Any, kind_of_key: int = VARYING) -> Any:
         """A subscript."""
         if self.reason:
             raise Refused
@@ -281,7 +290,11 @@ class Checker:
         elif is_array(value) and value.nbytes > ARRAY_NBYTES_MAX:
             self.refuse(f"it reads {value.nbytes} bytes of an array")
         else:
-            self.reads.again(operator.getitem, (holder, key), value)
+            if kind_of_key == GIVEN and self._depth == 1 and key is self._index:
+                self.reads.indexed(holder, key, value)
+            else:
+                self.is_general = self.is_general and kind_of_key == STABLE
+                self.reads.again(operator.getitem, (holder, key), value)
             if is_array(value):
                 self.cover(value)
         return value
@@ -313,6 +326,7 @@ class Checker:
 
     def contains(self, value: Any, holder: Any) -> Any:
         """Whether a container has a value."""
+        self.is_general = False
         if type(holder) in (list, dict) and not self.is_own(holder) and type(value) in (int, str):
             if type(known_operator("contains", (holder, value))) is not Known:
                 self.refuse("it looks through values that may run code of their own")
@@ -395,6 +409,12 @@ class Checker:
         return value
 
 
+def _gives_one_kind(function: Any, owner: Any) -> bool:
+    """Whether a function gives values of the same type for arguments of the same types."""
+    module = getattr(function, "__module__", None) or type(owner).__module__
+    return str(module).partition(".")[0] in ("builtins", "numpy", "torch", "torchvision", "PIL", "_operator")
+
+
 def _itself(value: Any) -> Any:
     return value
 
@@ -452,6 +472,7 @@ def _len(checker: Checker, value: Any) -> Any:
 
 def _getattr(checker: Checker, value: Any, name: Any, *otherwise: Any) -> Any:
     """`getattr` is an attribute."""
+    checker.is_general = False
     return checker.member(value, name) if type(name) is str and not otherwise else ABSENT
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from sys import _getframe
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from codedag.backends.same import same
@@ -28,17 +28,19 @@ from codedag.migrate.memo.ambient import LibraryCode, settings_now
 from codedag.migrate.memo.checker import Checker, Refused
 from codedag.migrate.memo.copies import copied, size_of
 from codedag.migrate.memo.file_state import file_state
-from codedag.migrate.memo.reads import Read, Reads, is_array
+from codedag.migrate.memo.reads import Read, Reads, for_index, is_array
 from codedag.migrate.memo.store import Memory
 from codedag.migrate.trial import StopIfRaised, Trial
 
 SETTLED_NS = 100_000_000  # a file that was changed within this time may change again without a new time stamp
 REFUSALS_MAX = 24  # items of a dataset that cannot be kept, after which no other is tried unless some were kept
+FOLLOW_EVERY = 64  # items per one that is followed, where all others are known to do the same
 CHECKED_FIRST = 4  # items of a dataset whose checked twin is compared with the item as written
 STATES_EVERY = 16  # items per comparison of the random streams, after the first ones
 #: Seconds that filling may always take, and the share of the time since the beginning: for items that came twice, and
 #: for those that are only expected to.
 FILL_SECONDS, FILL_SHARE, FILL_SHARE_EXPECTED = 0.2, 0.1, 0.03
+_LISTS = frozenset({list, tuple, range, type(iter([])), type(iter(())), type(iter(range(0)))})
 
 
 class Entry:
@@ -59,6 +61,7 @@ class Kept:
         self.seen: set[int] = set()
         self.refused: dict[int, str] = {}
         self.made, self.nbytes = 0, 0
+        self.recipe: Entry | None = None  # an item such that all others read and run the same, for their own index
 
     def is_hopeless(self) -> bool:
         """Whether so many items could not be kept that no other is tried."""
@@ -80,6 +83,9 @@ class ItemMemo:
         self._code, self._around = LibraryCode(), self._around_now()
         self.reasons: dict[str, int] = {}  # why items are not kept
         self._is_eager: bool | None = None
+        #: What was found to be as it was in this batch, in which nothing but kept items ran since; None: not known.
+        self._held: set[int] | None = None
+        self._batch_seconds = 0.0  # of looking at what all items of a batch share, in this call
         self._began, self._fill_seconds, self._native_seconds = time.perf_counter(), 0.0, 0.0
         self.names: list[str] = []  # of the datasets whose items were looked at
 
@@ -88,29 +94,40 @@ class ItemMemo:
         caller = Caller(site.info)
 
         def item(dataset: Any, index: Any) -> Any:
-            began = time.thread_time()
-            found = attempt(self._found, dataset, index) if self._is_open(index) else None
+            began, frame, self._batch_seconds = time.thread_time(), _getframe(1), 0.0
+            found = attempt(self._found, dataset, index, frame) if self._is_open(index) else None
             if type(found) is tuple:
-                return self._given(found[0], began, dataset, index, caller.in_module(_getframe(1).f_globals))
+                return self._given(found[0], began, dataset, index, caller.in_module(frame.f_globals))
             self.trial.cost += time.thread_time() - began
-            call = caller.in_module(_getframe(1).f_globals)
-            if type(found) is not _Fill:
-                return call(_getitem, (dataset, index), {})
-            return self._filled(found, dataset, index, call)
+            call = caller.in_module(frame.f_globals)
+            if type(found) is _Fill:
+                return self._filled(found, dataset, index, call)
+            self._held = None
+            return call(_getitem, (dataset, index), {})
 
         return item
+
+    def boundary(self, site: Any) -> Callable[..., Any]:
+        """What the site of a call runs instead that torch makes at the beginning of each batch."""
+        caller = Caller(site.info)
+
+        def begin(function: Any, /, *args: Any, **keywords: Any) -> Any:
+            self._held = None
+            return caller.in_module(_getframe(1).f_globals)(function, args, keywords)
+
+        return begin
 
     def _is_open(self, index: Any) -> bool:
         return type(index) is int and self.trial.active and not self.memory.paused
 
     # -- finding
 
-    def _found(self, dataset: Any, index: int) -> Any:
+    def _found(self, dataset: Any, index: int, frame: FrameType) -> Any:
         """A copy of a kept item in a tuple, what is to be filled, or nothing."""
         kept = self._of(dataset)
         entry = kept.entries.get(index)
         if entry is not None:
-            if self._holds(kept, entry):
+            if self._holds(kept, entry, frame):
                 return (copied(entry.value),)
             self._drop(kept, index)
         if kept.is_hopeless() or index in kept.refused:
@@ -139,16 +156,26 @@ class ItemMemo:
         gone = self._datasets.pop(number, None)
         self.memory.nbytes -= gone[1].nbytes if gone is not None else 0
 
-    def _holds(self, kept: Kept, entry: Entry) -> bool:
+    def _holds(self, kept: Kept, entry: Entry, frame: FrameType) -> bool:
         """Whether an item would be made now as it was."""
-        now = self._around_now()
-        if now != self._around or not self._code.heed() or calls_back():
-            self._around = now
-            self._forget()
-            return False
-        if not kept.reads.hold(entry.shared) or not kept.reads.hold(entry.single):
-            return False
-        return all(file_state(path) == state for path, state in entry.files)
+        held = self._held
+        if held is None:
+            began = time.thread_time()
+            now = self._around_now()
+            if now != self._around or not self._code.heed() or calls_back():
+                self._around = now
+                self._forget()
+                return False
+            held = self._held = set() if _is_plain_loop(frame) else None
+            self._batch_seconds += time.thread_time() - began
+        if held is None or id(entry.shared) not in held:
+            began = time.thread_time()
+            if not kept.reads.hold(entry.shared):
+                return False
+            if held is not None:
+                held.add(id(entry.shared))
+            self._batch_seconds += time.thread_time() - began
+        return kept.reads.hold(entry.single) and all(file_state(path) == state for path, state in entry.files)
 
     def _around_now(self) -> tuple[Any, ...]:
         torch: Any = sys.modules.get("torch")
@@ -165,34 +192,52 @@ class ItemMemo:
 
     def _given(self, value: Any, began: float, dataset: Any, index: int, call: Any) -> Any:
         """What was kept; now and then the item is made all the same, used and compared."""
+        batch_seconds = self._batch_seconds  # paid by one item for all: no time of this one
         if not self.trial.due():
+            self.trial.cost += batch_seconds
             return value
-        between = time.thread_time()
+        between, self._held = time.thread_time(), None
         with StopIfRaised(self.trial):
             original = call(_getitem, (dataset, index), {})
         ended = time.thread_time()
-        self.trial.record(ended - between, between - began, attempt(same, original, value))
+        seconds = max(between - began - batch_seconds, 1e-7)
+        self.trial.record(ended - between, seconds, attempt(same, original, value))
         return original
 
     # -- filling
 
     def _filled(self, fill: _Fill, dataset: Any, index: int, call: Any) -> Any:
-        """The item, made by its checked twin and kept; as written if that cannot be."""
-        began = time.thread_time()
-        made = attempt(self._checked, fill, dataset, index)
-        between = time.thread_time()
-        if type(made) is tuple and fill.kept.made > CHECKED_FIRST:
+        """The item, kept: made by its checked twin, or as written if that cannot be or is proven to do the same."""
+        began, kept = time.thread_time(), fill.kept
+        as_others = kept.recipe is not None and kept.made % FOLLOW_EVERY != 0
+        made = None if as_others else attempt(self._checked, fill, dataset, index)
+        between, self._held = time.thread_time(), None
+        if type(made) is tuple and kept.made > CHECKED_FIRST:
             self._spend(between - began - self._native_seconds)
             return made[0]
-        self._spend(between - began)
         original = call(_getitem, (dataset, index), {})
-        if type(made) is tuple:
-            self._native_seconds = time.thread_time() - between
+        ended = time.thread_time()
+        if as_others:
+            attempt(self._keep_as_others, kept, index, original)
+        elif type(made) is tuple:
+            self._native_seconds = ended - between
             verdict = attempt(same, original, made[0])
             if isinstance(verdict, No | Failed):
-                self._drop(fill.kept, index)
-                self._refuse(fill.kept, index, f"its twin gave something else ({verdict.reason})")
+                self._drop(kept, index)
+                self._refuse(kept, index, f"its twin gave something else ({verdict.reason})")
+        self._spend(between - began + time.thread_time() - ended)
         return original
+
+    def _keep_as_others(self, kept: Kept, index: int, value: Any) -> None:
+        """Keeps an item that ran as written: what it reads and runs is that of the recipe, but for the index."""
+        recipe = kept.recipe
+        if recipe is None or self._around_now() != self._around or not self._code.heed() or calls_back():
+            return
+        if not kept.reads.hold(recipe.shared) or not _is_alike(value, recipe.value):
+            return
+        single = tuple(read for each in recipe.single if (read := for_index(each, index)) is not None)
+        if len(single) == len(recipe.single):
+            self._put(kept, index, Entry(copied(value), recipe.shared, single, ()))
 
     def _spend(self, seconds: float) -> None:
         self._fill_seconds += seconds
@@ -236,15 +281,18 @@ class ItemMemo:
         newest = max((state.stamp_ns for _, state in files), default=0)
         if time.time_ns() - newest < SETTLED_NS or any(file_state(path) != state for path, state in files):
             return (value,)
-        copy = copied(value)
-        shared, single = kept.reads.freeze()
-        nbytes = (
-            size_of(value) + 600 + 120 * len(single) + sum(len(getattr(read[3], "content", b"")) for read in single)
-        )
-        if self.memory.takes(nbytes):
-            kept.entries[index] = Entry(copy, shared, single, files)
-            kept.made, kept.nbytes = kept.made + 1, kept.nbytes + nbytes
+        entry = Entry(copied(value), *kept.reads.freeze(), files)
+        self._put(kept, index, entry)
+        is_general = self._checker.is_general and not files
+        kept.recipe = entry if is_general and kept.made > CHECKED_FIRST else None
         return (value,)
+
+    def _put(self, kept: Kept, index: int, entry: Entry) -> None:
+        frozen = sum(len(getattr(read[3], "content", b"")) for read in entry.single)
+        nbytes = size_of(entry.value) + 600 + 120 * len(entry.single) + frozen
+        if self.memory.takes(nbytes):
+            kept.entries[index] = entry
+            kept.made, kept.nbytes = kept.made + 1, kept.nbytes + nbytes
 
     def _why_not(self, value: Any) -> str:
         """Why an item cannot be kept: it is not its own, or no copy could stand for it."""
@@ -300,6 +348,23 @@ class _Fill:
 
     def __init__(self, kept: Kept) -> None:
         self.kept = kept
+
+
+def _is_alike(value: Any, other: Any) -> bool:
+    """Whether two items have the same types all the way down."""
+    if type(value) is not type(other):
+        return False
+    if type(value) in (tuple, list):
+        return len(value) == len(other) and all(map(_is_alike, value, other))
+    if type(value) is dict:
+        return value.keys() == other.keys() and all(_is_alike(value[key], other[key]) for key in value)
+    return True
+
+
+def _is_plain_loop(frame: FrameType) -> bool:
+    """Whether torch goes through a list of indices, so that no code of the program runs between two items."""
+    space = frame.f_locals
+    return type(space.get(".0", space.get("possibly_batched_index"))) in _LISTS
 
 
 def _getitem(dataset: Any, index: Any) -> Any:

@@ -17,8 +17,9 @@ from codedag.backends.known_operators import static
 ARRAY_NBYTES_MAX = 1 << 20  # of an array that is compared byte by byte
 ELEMENTS_MAX = 4096  # of a list, tuple or dict that is compared element by element
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
-NAME, KIND, CODE, CELL, INSIDE, AGAIN, TYPE, FIELD = range(8)
+NAME, KIND, CODE, CELL, INSIDE, AGAIN, TYPE, FIELD, INDEXED = range(9)
 Read = tuple[int, Any, Any, Any]
+_SINGLE = (AGAIN, INDEXED)
 
 
 class Frozen:
@@ -81,6 +82,11 @@ def is_unchanged(now: Any, before: Any) -> bool:
     return numpy is not None and isinstance(now, numpy.generic) and now.tobytes() == before.tobytes()
 
 
+def _content(value: Any) -> tuple[Any, ...]:
+    """The elements of a container; of a dictionary, its keys and values."""
+    return tuple(each for pair in value.items() for each in pair) if isinstance(value, dict) else tuple(value)
+
+
 def _weakly(value: Any) -> Callable[[], Any]:
     """Gives an object as long as somebody else holds it; one that cannot be held so is held."""
     try:
@@ -127,13 +133,15 @@ class Reads:
 
     def inside(self, value: Any) -> None:
         """The elements of a container, each by identity."""
-        content = tuple(value.items()) if type(value) is dict else tuple(value)
-        flat = tuple(each for pair in content for each in pair) if type(value) is dict else content
-        self._note(INSIDE, value, "", flat)
+        self._note(INSIDE, value, "", _content(value))
 
     def again(self, function: Callable[..., Any], args: tuple[Any, ...], value: Any) -> None:
         """What a cheap function without effects gives for these arguments."""
         self._every[AGAIN, len(self._every)] = (AGAIN, function, args, frozen(value))
+
+    def indexed(self, holder: Any, index: int, value: Any) -> None:
+        """The element of a container that has the item's own number."""
+        self._every[INDEXED, len(self._every)] = (INDEXED, holder, index, frozen(value))
 
     def _note(self, kind: int, holder: Any, name: str, value: Any) -> Any:
         key = (kind, id(holder), name)
@@ -145,9 +153,9 @@ class Reads:
 
     def freeze(self) -> tuple[tuple[Read, ...], tuple[Read, ...]]:
         """What was read: what other items read as well, and what only this one did."""
-        shared = tuple(read for read in self._every.values() if read[0] != AGAIN)
+        shared = tuple(read for read in self._every.values() if read[0] not in _SINGLE)
         shared = self._sets.setdefault(tuple(map(id, shared)), shared)
-        return shared, tuple(read for read in self._every.values() if read[0] == AGAIN)
+        return shared, tuple(read for read in self._every.values() if read[0] in _SINGLE)
 
     def hold(self, reads: tuple[Read, ...]) -> bool:
         """Whether everything would be read as it was."""
@@ -168,6 +176,8 @@ class Reads:
     def _holds(self, kind: int, holder: Any, name: Any, value: Any) -> bool:
         if kind == AGAIN:
             return is_unchanged(holder(*name), value)
+        if kind == INDEXED:
+            return is_unchanged(holder[name], value)
         if kind == CODE:
             now = (self._plain(holder.__code__), holder.__defaults__, holder.__kwdefaults__)
         elif kind == CELL:
@@ -175,7 +185,21 @@ class Reads:
         elif kind == TYPE:
             return type(holder()) is value
         else:
-            if len(holder) * (2 if type(holder) is dict else 1) != len(value):
-                return False
-            now = tuple(each for pair in holder.items() for each in pair) if type(holder) is dict else tuple(holder)
+            now = _content(holder)
         return len(now) == len(value) and all(map(operator.is_, now, value))
+
+
+def for_index(read: Read, index: int) -> Read | None:
+    """The same read of another item of the same dataset; None if what it reads is of another kind."""
+    kind, holder, _, value = read
+    if kind != INDEXED:
+        return read
+    now = holder[index]
+    if type(value) is Frozen:
+        if not is_array(now) or facts_of(now) != value.facts:
+            return None
+        return (INDEXED, holder, index, Frozen(now))
+    return (INDEXED, holder, index, now) if type(now) is type(value) and type(now) in _ATOMS else None
+
+
+_ATOMS = frozenset({int, float, bool, str, bytes, type(None)})
