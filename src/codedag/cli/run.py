@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -155,6 +156,7 @@ def _report(ctx: click.Context, finished: Finished, options: Options) -> None:
         say(ctx, f"the report could not be made: {finished.failure}; the program itself was not affected")
         return
     place = f"not written ({finished.keeper.broken})" if finished.keeper.broken else str(finished.keeper.path)
+    finished.keeper.notes += _unobserved()
     if (rank := os.environ.get("RANK", "0")) != "0":  # every rank is a program of its own; one of them speaks for all
         say(ctx, f"rank {rank}: run directory: {place}")
         return
@@ -162,6 +164,14 @@ def _report(ctx: click.Context, finished: Finished, options: Options) -> None:
         say(ctx, *_long_lines(finished.report, finished.keeper, place))
     else:
         say_lines(ctx, _lines(finished.report, finished.keeper, place))
+
+
+def _unobserved() -> list[str]:
+    """A note on worker processes that nobody followed: those of joblib's loky are started in a way of their own."""
+    executors = sys.modules.get("joblib.externals.loky.reusable_executor")
+    if executors is None or getattr(executors, "_executor", None) is None:
+        return []
+    return ["joblib's worker processes (loky) ran as written, unobserved"]
 
 
 def _is_silent(finished: Finished, keeper: Keeper, options: Options) -> bool:

@@ -103,7 +103,7 @@ def _check_place(file: str) -> None:
 
 def _show(found: RunDirectory, most: int) -> None:
     """The whole run as text."""
-    from codedag.view import heat, text
+    from codedag.view import heat, loader, text
 
     info = found.run
     tell(f"{shlex.join(info.argv)}  ({info.command}, {info.started}, {_status(info)})")
@@ -111,7 +111,8 @@ def _show(found: RunDirectory, most: int) -> None:
     width = shutil.get_terminal_size().columns
     if report is not None:
         tell("", *_wrapped(text.report(report, width), width))
-        tell(*(["", *slow] if report.heat is not None and (slow := heat.lines(report.heat, width)) else []), "")
+        slow = [*heat.lines(report.heat, width), *loader.lines(report.heat)] if report.heat is not None else []
+        tell(*(["", *slow] if slow else []), "")
     graph = _graph(found)
     if graph is not None:
         tell(

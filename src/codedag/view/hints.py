@@ -6,6 +6,7 @@ import msgspec
 
 from codedag.ir import Heat, HotFunction
 from codedag.view.heat import whole
+from codedag.view.loader import is_collating
 
 NOT_MEASURED = "not measured here"
 OWN_SHARE = 0.2  # of CPU time in a function of the user's itself, from which its lines are worth a look
@@ -41,9 +42,16 @@ def hint_for(heat: Heat, function: HotFunction) -> Hint | None:
     for ends, words, sentence in _BY_NAME:
         if function.name.endswith(ends):
             return Hint(words, sentence, NOT_MEASURED)
-    if not function.package and function.self_seconds >= OWN_SHARE * (whole(heat) or 1.0):
-        return _own_line(heat, function)
-    return _loader(heat)
+    if is_collating(heat, function):
+        return Hint(
+            "run with OMP_NUM_THREADS=1",
+            "Collating only copies; that it takes so much usually means that torch's threads wait for each other on "
+            "busy cores: OMP_NUM_THREADS=1, or num_workers, which collates beside the training.",
+            NOT_MEASURED,
+        )
+    if function.package:
+        return _loader(heat)
+    return _own_line(heat, function) if function.self_seconds >= OWN_SHARE * (whole(heat) or 1.0) else None
 
 
 def _own_line(heat: Heat, function: HotFunction) -> Hint | None:

@@ -12,6 +12,7 @@ from codedag.ir import Heat, HotFunction, Report, RunInfo, Speed
 from codedag.view import heat as heats
 from codedag.view.claim import verdict
 from codedag.view.hints import hint_for
+from codedag.view.loader import loader
 from codedag.view.speed import fewer, rate_text, rates
 from codedag.view.summary import biggest_left, net_seconds
 
@@ -32,12 +33,18 @@ def run_facts(report: Report, info: RunInfo | None) -> dict[str, Any]:
         "saved": [net_seconds(change) for change in report.changes],
         "own": None if report.own is None else msgspec.to_builtins(report.own),
         "hints": _hints(report),
+        "loader": _loader(report),
     }
     if report.speed is not None and report.speed.blocks:
         made["speed"] = _speed(report.speed)
     if report.heat is not None:
         made["heat"] = _heat(report.heat, _Sources(info))
     return made
+
+
+def _loader(report: Report) -> dict[str, Any] | None:
+    found = loader(report.heat) if report.heat is not None else None
+    return None if found is None else msgspec.to_builtins(found)
 
 
 def _hints(report: Report) -> list[dict[str, str]]:

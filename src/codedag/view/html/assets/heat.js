@@ -63,6 +63,14 @@ function adviceCard(width) {
     found.map((words) => el("li", null, words))));
 }
 
+// A DataLoader taken apart: whose time it is, as bars of its own time.
+function loaderCard(width) {
+  const found = DATA.loader, shades = ["var(--heat4)", "var(--v2)", "var(--v3)", "var(--plain)"];
+  if (!found) return null;
+  return card(width, "DataLoader", el("p", null, `${shareText(found.share)} of CPU time, ${found.workers ? "batches come from worker processes, whose own time is not in it" : "all of it in the main process"}.`),
+    bars(found.parts.map((part, at) => ({ label: part.name, title: part.words, value: part.seconds, words: `${timeText(part.seconds)} · ${part.words}`, colour: shades[at % 4] }))));
+}
+
 // What CodeDAG itself kept and spent beside the gain.
 function priceCard(width) {
   const own = DATA.own;

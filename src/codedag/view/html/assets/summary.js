@@ -144,7 +144,7 @@ PAGES.push({ id: "summary", title: "Summary", show(page) {
 function judgedCards(report) {
   const speed = DATA.speed ? speedCard(DATA.speed, "w8") : null;
   const advice = adviceCard("w8");
-  return [claimCard(report, speed ? "w4" : "w12"), speed, advice, report.changes.length ? priceCard(advice ? "w4" : "w12") : null, accountCard(report), ...(DATA.heat ? heatCards(DATA.heat) : [])];
+  return [claimCard(report, speed ? "w4" : "w12"), speed, advice, report.changes.length ? priceCard(advice ? "w4" : "w12") : null, accountCard(report), loaderCard("w12"), ...(DATA.heat ? heatCards(DATA.heat) : [])];
 }
 
 // The first screen of a trace: where its time and bytes went, what could be saved by hand, and what makes it faster.
