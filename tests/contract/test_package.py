@@ -46,6 +46,13 @@ def test_files_stay_one_room(path):
     assert len(path.read_text().splitlines()) <= 500
 
 
+def test_folders_of_migrate_are_concepts():
+    """A folder that grows beyond about twenty files holds two concepts."""
+    folders = [SOURCE / "migrate", *(each for each in (SOURCE / "migrate").iterdir() if (each / "__init__.py").exists())]
+    assert len(folders) > 4
+    assert {each.name: count for each in folders if (count := len([*each.glob("*.py")])) > 20} == {}
+
+
 def test_no_name_marks_a_second_copy():
     found = [
         match.group(0)
