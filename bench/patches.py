@@ -25,7 +25,7 @@ from codedag.backends.registry import EXACT, Substitution
 from codedag.ir.verdict import No, Yes
 from codedag.migrate import _patch_twin
 from codedag.migrate.patches import proxies
-from codedag.migrate.patches.dispatch import Guarded
+from codedag.migrate.patches.dispatch import Dispatcher
 from codedag.migrate.patches.library_patches import Patch, Patches
 from codedag.migrate.placement.contexts import Contexts
 from codedag.migrate.placement.modes import Mode
@@ -57,7 +57,7 @@ def decline(value: Any) -> Any:
     return proxies.native.DECLINED
 
 
-def on_trial(guard: Any, **options: Any) -> Guarded:
+def on_trial(guard: Any, **options: Any) -> Dispatcher:
     """A substitute that does nothing, on trial: what is left is the price of the trial."""
     facts = {
         "source": "bench.nothing",
@@ -69,7 +69,7 @@ def on_trial(guard: Any, **options: Any) -> Guarded:
     }
     made = Substitution(python_function, **facts)
     made.guard(lambda call: guard)
-    return Guarded(made, mode=Mode("off"), **options)
+    return Dispatcher(made, mode=Mode("off"), **options)
 
 
 def in_python(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -48,7 +48,10 @@ def test_files_stay_one_room(path):
 
 def test_folders_of_migrate_are_concepts():
     """A folder that grows beyond about twenty files holds two concepts."""
-    folders = [SOURCE / "migrate", *(each for each in (SOURCE / "migrate").iterdir() if (each / "__init__.py").exists())]
+    folders = [
+        SOURCE / "migrate",
+        *(each for each in (SOURCE / "migrate").iterdir() if (each / "__init__.py").exists()),
+    ]
     assert len(folders) > 4
     assert {each.name: count for each in folders if (count := len([*each.glob("*.py")])) > 20} == {}
 

@@ -17,7 +17,7 @@ from test_loopback import PIPELINE, observed, plain
 
 from codedag.backends.registry import all_substitutions
 from codedag.backends.same import same
-from codedag.migrate.patches.dispatch import Guarded
+from codedag.migrate.patches.dispatch import Dispatcher
 from codedag.migrate.patches.library_patches import Patch, Patches
 from codedag.migrate.placement.loopback import loopback
 from codedag.migrate.placement.modes import Mode
@@ -40,7 +40,7 @@ def looped(mode: Mode) -> Patches:
     for module, names in PURE.items():
         for name in names.split():
             function = getattr(importlib.import_module(module), name)
-            made.append(Patch(function, Guarded(loopback(f"{module}.{name}"), mode=mode, demote=False)))
+            made.append(Patch(function, Dispatcher(loopback(f"{module}.{name}"), mode=mode, demote=False)))
     return Patches(*made)
 
 

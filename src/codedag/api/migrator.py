@@ -150,7 +150,7 @@ class UniversalWrapper:
 
     def __init__(self, func_path: str, original_func: Callable[..., Any] | None = None, device: str = "cpu") -> None:
         self._migrator = Migrator(Requests((Request(func_path, func_path, device),)))
-        self._patch = self._migrator.patch_of(func_path)
+        self._patch = self._migrator.only_patch()
         function = original_func if self._patch is None else original_func or self._patch.original
         if function is None:
             raise BadPlan(f"{func_path} is not loaded", hint="Import its library first, or give original_func.")

@@ -8,7 +8,7 @@ import sys
 import numpy
 import pytest
 
-from codedag.migrate.patches.bandit import ENOUGH, MOST, ORIGINAL, Ballot, Choice
+from codedag.migrate.patches.bandit import ENOUGH, MOST, ORIGINAL, Ballot, Bandit
 from codedag.migrate.patches.call_counts import CallCounts, summed
 from codedag.migrate.placement.contexts import Contexts, chain_of, is_user_file, user_chain
 from codedag.migrate.substitute import nan_check
@@ -149,7 +149,7 @@ def test_what_drifts_is_left_for_what_is_fastest_now():
 
 
 def test_a_gain_is_that_of_the_time_which_the_calls_take():
-    choice = Choice(1)
+    choice = Bandit(1)
     for _ in range(50):
         choice.ballot("large").add_pair(1, 4.0, 1.0)
     for name in ("rare", "rarer"):  # too few for a verdict: the first call pays for warming up
@@ -158,7 +158,7 @@ def test_a_gain_is_that_of_the_time_which_the_calls_take():
 
 
 def test_classes_of_calls_are_bounded():
-    choice = Choice(1)
+    choice = Bandit(1)
     for number in range(10 * MOST):
         choice.ballot(number)
     assert len(choice.ballots) == MOST + 1

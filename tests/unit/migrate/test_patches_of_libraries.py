@@ -18,7 +18,7 @@ from patched import holders, unreached
 from codedag.backends import registry
 from codedag.backends.registry import EXACT, Call, substitutes
 from codedag.ir.verdict import No, Yes
-from codedag.migrate.patches.library_patches import REASONS, Guarded, Patch, Patches
+from codedag.migrate.patches.library_patches import REASONS, Dispatcher, Patch, Patches
 from codedag.migrate.trial import FIRST
 
 LIBRARIES = [
@@ -134,7 +134,7 @@ def test_a_substitution_is_guarded_checked_and_counted(registered):
         return x + x
 
     made = make(run, lambda call: Yes if isinstance(call.x, float) else No(f"x is a {type(call.x).__name__}"))
-    with Patches(Patch(library.double, Guarded(made, demote=False))) as patches:  # how fast it is here is no matter
+    with Patches(Patch(library.double, Dispatcher(made, demote=False))) as patches:  # how fast it is here is no matter
         results = [library.double(x) for x in (1.5, "ab", 2, 2.5)] + [library.double(1.0) for _ in range(40)]
         with pytest.raises(KeyError):
             library.double(None)

@@ -136,7 +136,7 @@ class Ballot:
         return self.timings[ORIGINAL].middle / middle if middle > 0 else 0.0
 
 
-class Choice:
+class Bandit:
     """The ballots of one function, one for each class of calls."""
 
     def __init__(self, substitutes: int) -> None:

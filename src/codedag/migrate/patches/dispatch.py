@@ -17,7 +17,7 @@ from codedag.backends.registry import Substitution
 from codedag.ir.verdict import No, Verdict
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.patches import proxies
-from codedag.migrate.patches.bandit import ORIGINAL, Ballot, Choice
+from codedag.migrate.patches.bandit import ORIGINAL, Ballot, Bandit
 from codedag.migrate.placement.contexts import Contexts, is_user_file
 from codedag.migrate.placement.modes import Different, Mode
 from codedag.migrate.substitute import nan_check
@@ -68,7 +68,7 @@ class _Running:
     keywords: dict[str, Any]
 
 
-class Guarded:
+class Dispatcher:
     """Substitutes on trial: each declines what its guard declines, and is checked against the original now and then.
 
     Called in the place of a function, from the program's own frame.
@@ -87,7 +87,7 @@ class Guarded:
         self.moved = [0, 0, 0]  # bytes to a device, bytes back, and inputs that were there already
         self.declined: Counter[str] = Counter()
         self.proofs = 0  # calls by a proof of ours, not by the program
-        self.choice = Choice(len(substitutions))
+        self.choice = Bandit(len(substitutions))
         self.arms = [Arm(one, self._trial(one)) for one in substitutions]
         self._clock = clock_for(one.pu for one in substitutions)  # one for all, as they are compared with each other
         self.demote = demote and not self.mode.always  # what only watches need not be fast

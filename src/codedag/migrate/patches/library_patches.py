@@ -23,7 +23,7 @@ from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import Code, No, Verdict, Yes
 from codedag.migrate.patches import proxies
 from codedag.migrate.patches.call_counts import CallCounts
-from codedag.migrate.patches.dispatch import REASONS, Guarded
+from codedag.migrate.patches.dispatch import REASONS, Dispatcher
 from codedag.migrate.patches.import_hook import ImportWatcher
 from codedag.migrate.patches.journal import Edit, Left, Report, changed
 from codedag.migrate.patches.referrers import Sweep, class_of, space
@@ -41,11 +41,13 @@ class Patch:
 
     __slots__ = ("_original", "guarded", "layer", "ready", "replacement", "source")
 
-    def __init__(self, original: Any, replacement: Callable[..., Any] | Substitution | Guarded | None = None) -> None:
+    def __init__(
+        self, original: Any, replacement: Callable[..., Any] | Substitution | Dispatcher | None = None
+    ) -> None:
         self._original = None if isinstance(original, str) else proxies.behind(original)
         self.source = original if isinstance(original, str) else proxies.name_of(self._original)
-        self.guarded = Guarded(replacement) if isinstance(replacement, Substitution) else None
-        self.guarded = replacement if isinstance(replacement, Guarded) else self.guarded
+        self.guarded = Dispatcher(replacement) if isinstance(replacement, Substitution) else None
+        self.guarded = replacement if isinstance(replacement, Dispatcher) else self.guarded
         self.replacement = replacement
         self.ready: Callable[[], Verdict] = lambda: Yes  # asked once its library is there, before it is replaced
         self.layer = proxies.native.Layer(self.guarded or replacement)
@@ -371,4 +373,4 @@ def _in_private_part(path: str, name: str) -> Any:
     return None
 
 
-__all__ = ["REASONS", "CallCounts", "Edit", "Guarded", "Left", "Patch", "Patches", "Report", "Yes"]
+__all__ = ["REASONS", "CallCounts", "Dispatcher", "Edit", "Left", "Patch", "Patches", "Report", "Yes"]

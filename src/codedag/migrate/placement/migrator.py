@@ -17,7 +17,7 @@ from codedag.ir.verdict import Code, No, Verdict, Yes
 from codedag.migrate.guard import attempt
 from codedag.migrate.malloc_trim import holding
 from codedag.migrate.patches.call_counts import CallCounts, summed
-from codedag.migrate.patches.dispatch import Arm, Guarded
+from codedag.migrate.patches.dispatch import Arm, Dispatcher
 from codedag.migrate.patches.library_patches import Patch, Patches, in_turn
 from codedag.migrate.placement import loopback, workers
 from codedag.migrate.placement.contexts import Contexts
@@ -119,7 +119,7 @@ class Migrator:
             other = "another migrator has replaced it" if source in _holding else ""
             self.outcome.skipped[source[:200]] = DISABLED if is_disabled() else other or _joined(reasons)
             return None
-        guarded = Guarded(
+        guarded = Dispatcher(
             *chosen,
             mode=self.mode,
             contexts=Contexts({request.context: _unit(request, wanted[request.context]) for request in group}),
@@ -150,13 +150,13 @@ class Migrator:
         patches = self.patches.applied if self.patches is not None else ()
         return {p.source: [a for a in p.guarded.arms if a.trial.calls] for p in patches if p.guarded is not None}
 
-    def guarded_of(self, function: Any) -> Guarded | None:
+    def guarded_of(self, function: Any) -> Dispatcher | None:
         """The substitutes of a library's function that this plan has replaced, or None."""
         applied = self.patches.applied if self.patches is not None else ()
         return next((patch.guarded for patch in applied if patch.original is function), None)
 
-    def patch_of(self, function: str) -> Patch | None:
-        """The patch of one function of the plan, or None if it has no substitute here."""
+    def only_patch(self) -> Patch | None:
+        """The patch of a plan for one function, or None if that has no substitute here."""
         found = [one for group in self._groups().values() if (one := self._prepare(group)) is not None]
         return found[0] if found else None
 
@@ -165,7 +165,7 @@ class Migrator:
         reason = _joined(self.outcome.skipped.values())
         return patch.counts().shown() if patch else CallCounts(active=False, reason=reason).shown()
 
-    def _ready(self, patch: Patch, guarded: Guarded) -> Verdict:
+    def _ready(self, patch: Patch, guarded: Dispatcher) -> Verdict:
         """Yes if one of the substitutes may run in this program; the others are set aside."""
         verdicts = []
         for arm in guarded.arms:
