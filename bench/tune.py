@@ -76,6 +76,11 @@ REPLAYED = [
 ]  # fmt: skip
 
 
+LARGE = [
+    {"what": "matmul", "shape": (500, 470, 530)}, {"what": STACK, "sizes": {"n": 90, "i": 44, "k": 52, "j": 36}}
+]  # fmt: skip
+
+
 def clocked(functions: dict, rounds: int = ROUNDS, calls: int = 4) -> dict[str, tuple[float, float]]:
     """Least and median thread seconds of a call of each function, in blocks of calls, blocks in random order."""
     draw, clock = np.random.default_rng(0), time.thread_time
@@ -136,18 +141,25 @@ def bench_product(n: int, quick: bool) -> dict:
 
 
 def bench_large(quick: bool) -> dict:
-    """Searches of a space of many points with the same number of measurements, and two seeds of one of them."""
-    found = {}
-    with Task.of("matmul", shape=(500, 470, 530)) as task:
-        found["points"], budget = task.space.points, 16 if quick else 64
-        runs = [("gradient", 0), ("gradient", 1), ("evolution", 0), ("random", 0)]
-        results = [task.search(name, seed=seed, measurements=budget) for name, seed in runs]
-        times = task.measurer.paired([result.best for result in results])
-    for (name, seed), seconds in zip(runs, times, strict=True):
-        found[f"{name} {seed}"] = seconds
-        print(f"large space, {name} (seed {seed}): {seconds * 1e6:.0f} us after {budget} measurements", flush=True)
-    found["gain_over_random"] = times[3] / times[0]
-    found["seeds_apart"] = abs(times[0] / times[1] - 1)
+    """Searches of spaces of more than a million points with the same number of measurements; medians of seeds."""
+    return {name_of(spec): _large(spec, 16 if quick else 64, 1 if quick else 3) for spec in LARGE}
+
+
+def _large(spec: dict, budget: int, seeds: int) -> dict:
+    with Task.of(**spec) as task:
+        runs = [(name, seed) for name in STRATEGIES for seed in range(seeds if name != "evolution" else 1)]
+        best = [task.search(name, seed=seed, measurements=budget).best for name, seed in runs]
+        times = dict(zip(runs, task.measurer.paired(best), strict=True))
+        points = task.space.points
+    by_name = {name: [s for (other, _), s in times.items() if other == name] for name in STRATEGIES}
+    middle = {name: float(np.median(own)) for name, own in by_name.items()}
+    found = {
+        "points": points, "seconds": by_name, "gain_over_random": middle["random"] / middle["gradient"],
+        "gain_over_evolution": middle["evolution"] / middle["gradient"],
+        "seeds_apart": max(by_name["gradient"]) / min(by_name["gradient"]) - 1, "load": os.getloadavg()[0],
+    }  # fmt: skip
+    facts = ", ".join(f"{k} {v:.3f}" for k, v in found.items() if isinstance(v, float))
+    print(f"large space {name_of(spec)}: {points:,} points, {facts}; {by_name}", flush=True)
     return found
 
 

@@ -135,6 +135,13 @@ def test_candidates_are_ranked_by_their_own_scores(task):
     assert all(task.space.valid(point) for point in proposed)
 
 
+def test_points_of_a_round_differ_in_more_than_their_tiles(task):
+    """Tiles of any size have neighbours of nearly the same score: they would fill a round and teach nothing."""
+    found = task.search("gradient", seed=3, measurements=8, measure=_seconds)
+    kept = [{k: v for k, v in point.items() if k not in ("kc", "mt", "nt")} for point, _ in found.history]
+    assert len({point_text(one) for one in kept}) == 8
+
+
 def test_slopes_of_the_network_agree_with_differences():
     draw = np.random.default_rng(0)
     rows = draw.standard_normal((40, 9))

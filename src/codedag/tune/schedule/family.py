@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
@@ -187,7 +187,7 @@ class RowsFamily:
     @property
     def _row_nbytes(self) -> int:
         count = self.base.rows_axes
-        sizes = [_row_size(stage.target.shape[count:]) for stage in self.base.stages]
+        sizes = [math.prod(stage.target.shape[count:]) for stage in self.base.stages]
         return 8 * sum(sizes)
 
     def staged(self, point: Point) -> Staged:
@@ -205,13 +205,6 @@ class RowsFamily:
             return Emitted(self.text(point).source, rows_c.flags_of(point))
         assert self.mapping is not None
         return Emitted(bytes_c.bytes_source(self.mapping, point), bytes_c.flags_of(point))
-
-
-def _row_size(shape: Sequence[int]) -> int:
-    total = 1
-    for extent in shape:
-        total *= extent
-    return total
 
 
 def _is_permuted(program: Program) -> bool:

@@ -7,6 +7,7 @@ whole number of tiles by its mean, and takes complex numbers, so that a tiny ima
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -172,7 +173,7 @@ def _map(x: Columns, facts: dict[str, float], by: type[Exact]) -> list[Array]:
 
 def _rows_facts(family: RowsFamily) -> dict[str, float]:
     base = family.base
-    inner = sum(max(1, _product(stage.target.shape[base.rows_axes :])) for stage in base.stages)
+    inner = sum(max(1, math.prod(stage.target.shape[base.rows_axes :])) for stage in base.stages)
     permuted = any(one.how == "view" for one in family.program.statements)
     short = bool(family.program.result.shape) and family.program.result.shape[-1] <= 16
     mapping = family.mapping
@@ -184,13 +185,6 @@ def _rows_facts(family: RowsFamily) -> dict[str, float]:
         "pixel_nbytes": mapping.channels * 5.0 if mapping else 1.0, "divisions": _divisions(family) / 4,
         "loads": sum(len(list(loads_of(stage.expr))) for stage in base.stages) / 8,
     }  # fmt: skip
-
-
-def _product(shape: Sequence[int]) -> int:
-    total = 1
-    for extent in shape:
-        total *= extent
-    return total
 
 
 def _operations(expr: Any) -> int:

@@ -12,6 +12,7 @@ from codedag.tune.search.search import Context, Strategy
 
 SEEDS, STEPS, RATE = 40, 18, 0.3  # descents at once, their length, and by how many powers of two a step moves
 PENALTY = 4.0
+LONG = 16  # values of a range; points of a round that differ in such ranges alone teach the model little
 POPULATION, GENERATIONS = 96, 5
 Array = Any
 
@@ -39,7 +40,21 @@ def _ranked(context: Context, candidates: dict[str, Point], count: int) -> list[
     texts, points = list(fresh), list(fresh.values())
     scores = context.score(points)
     order = sorted(range(len(points)), key=lambda k: (-scores[k], texts[k]))
-    return [points[k] for k in order[:count]]
+    return _spread(context, [points[k] for k in order], count)
+
+
+def _spread(context: Context, ranked: list[Point], count: int) -> list[Point]:
+    """The first of these points that differ in more than their long ranges; if there are too few, the others."""
+    chosen: dict[tuple[int | str, ...], Point] = {}
+    late: list[Point] = []
+    for point in ranked:
+        sketch = context.space.by_name[str(point["sketch"])]
+        key = (sketch.name, *(point[v.name] for v in sketch.variables if v.count <= LONG))
+        if key in chosen:
+            late.append(point)
+        elif len(chosen) < count:
+            chosen[key] = point
+    return [*chosen.values(), *late][:count]
 
 
 def propose_by_evolution(context: Context, count: int) -> list[Point]:
