@@ -100,7 +100,7 @@ def test_zeros_of_both_signs_and_nan_are_told_apart(runs):
 def test_arguments_that_never_come_again_cost_nothing_more(monkeypatch, runs):
     monkeypatch.setattr(recall_module, "HOPEFUL", 50)
     recall, call = made()
-    for number in range(60):
+    for number in range(500):
         call(np.sort, np.arange(100.0) + number)
     assert not recall.trial.active
     assert not recall._kept
@@ -160,11 +160,11 @@ def test_a_function_that_is_not_what_it_seems_is_found_out(monkeypatch):
 
 def test_nothing_is_copied_for_an_argument_that_came_once(runs):
     recall, call = made()
-    for each in arrays(50):
+    for each in arrays(20):
         call(np.sort, each)
     assert not recall._kept
     assert recall.memory.nbytes == 0
-    again = arrays(50)[:3]
+    again = arrays(20)[:3]
     for each in again:
         call(np.sort, each)
     assert len(recall._kept) == len(again)  # and not the others, because some came again
@@ -266,3 +266,25 @@ def test_what_shares_the_memory_of_an_argument_in_another_library_is_not_kept(ru
         call(function, data)
     assert len(runs) == 6
     assert not recall.trial.active or not recall._kept
+
+
+def test_arguments_that_never_come_again_are_seldom_looked_at(monkeypatch):
+    recall, call = made()
+    looked = []
+    key = Recall._key
+    monkeypatch.setattr(Recall, "_key", lambda self, *args: looked.append(1) or key(self, *args))
+    rng = np.random.default_rng(2)
+    for _ in range(600):
+        call(np.sort, rng.random(1000))
+    assert recall_module.LOOK_FIRST < len(looked) < recall_module.LOOK_FIRST + 600 // 4
+    assert recall.memory.nbytes == 0
+
+
+def test_arguments_that_come_again_late_are_noticed(runs):
+    recall, call = made()
+    data = arrays(200, 500)
+    for _ in range(4):
+        for each in data:
+            assert np.array_equal(call(np.sort, each.copy()), np.sort(each))
+    assert recall.trial.calls > len(data)
+    assert len(runs) < 3 * len(data)

@@ -23,13 +23,25 @@ _CAN_BE_WRITTEN = 1 << 9  # of `type.__flags__`: a class that was made by a clas
 
 
 def settings_now() -> tuple[Any, ...]:
-    """The settings of the libraries that are loaded, and the floating-point mode."""
+    """The settings of the libraries that are loaded, numpy's error states, torch's modes, the floating-point mode."""
     names = ((getattr(sys.modules.get(module), "__dict__", {}), each) for module, each in _SETTINGS.items())
-    return (float_mode(), *(space.get(name) for space, each in names for name in each))
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    errors = tuple(numpy.geterr().values()) if numpy is not None else ()
+    modes = _modes(torch) if hasattr(torch, "are_deterministic_algorithms_enabled") else ()
+    return (float_mode(), errors, modes, *(space.get(name) for space, each in names for name in each))
+
+
+def _modes(torch: Any) -> tuple[Any, ...]:
+    """What decides how torch computes and what its tensors are."""
+    return (
+        torch.is_grad_enabled(), torch.is_inference_mode_enabled(), str(torch.get_default_dtype()),
+        torch.get_num_threads(), torch.is_autocast_enabled(), torch._C._len_torch_function_stack(),
+        torch.are_deterministic_algorithms_enabled(),
+    )  # fmt: skip
 
 
 def around_now() -> tuple[Any, ...]:
-    """Filters and settings: what was kept under others may have to warn or to fail now."""
+    """Filters and settings, the ambient part of every key: what was kept under others may be another, warn or fail."""
     return (filters_now(), settings_now())
 
 

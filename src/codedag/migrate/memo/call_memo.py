@@ -3,7 +3,7 @@
 A prefix (prefix.py) is followed through the source from the file on.  Where that ends (a value is unpacked, goes
 through a method, or was read by something unknown), a slow call that is known to be pure may still be given the same
 array each time round.  It is found by some of its elements, and taken only if all of its bytes are those of the copy
-that was kept.  Nothing is copied for an argument that has not come twice.
+that was kept.  Nothing is copied for an argument that has not come twice; until one has, only some calls are looked at.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from sys import _getframe
 from typing import Any
+from zlib import crc32
 
 from codedag.backends.known import Effect, Known, known_call
 from codedag.backends.same import same
-from codedag.instrument.warned import Heard, calls_back, mode
+from codedag.instrument.warned import Heard, calls_back
 from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
 from codedag.migrate.guard import Failed, attempt
-from codedag.migrate.memo.ambient import LibraryCode
+from codedag.migrate.memo.ambient import LibraryCode, around_now
 from codedag.migrate.memo.copies import copied, size_of
 from codedag.migrate.memo.key import is_plain, told_apart
 from codedag.migrate.memo.store import Memory
@@ -30,7 +31,9 @@ from codedag.migrate.substitute.call import Substitute
 from codedag.migrate.trial import StopIfRaised, Trial
 
 SHOWN = 64  # elements of an array by which it is found
-HOPEFUL = 2000  # calls without one that came again, after which none is expected
+LOOK_FIRST = 32  # calls that are all looked at until an argument comes again
+LOOK_EVERY = 8  # then one in so many, chosen by content: the same arguments are chosen each time that they come
+HOPEFUL = 250  # calls that were looked at without one that came again, after which none is expected
 MARKS = 1 << 20  # arguments that are remembered as seen
 LARGEST = 1 << 26  # bytes of one array
 MOST_ALIKE = 32  # arguments that look like kept ones and are not, after which it is asked whether they are the rule
@@ -54,7 +57,8 @@ class Recall:
         self.inner = site.variant
         self._kept: dict[Any, Kept] = {}
         self._seen: set[int] = set()
-        self._asked, self._alike, self._nbytes = 0, 0, 0
+        self._calls, self._asked, self._alike, self._nbytes = 0, 0, 0, 0
+        self._has_repeated = False
         self._code = LibraryCode()
 
     @property
@@ -73,7 +77,7 @@ class Recall:
 
     def _variant(self, function: Any, /, *args: Any, **keywords: Any) -> Any:
         space = _getframe(1).f_globals
-        asked, began = self.trial.active and not self.memory.paused, time.thread_time()
+        asked, began = self.trial.active and not self.memory.paused and self._looks(args, keywords), time.thread_time()
         key = attempt(self._key, function, args, keywords) if asked else None
         self.trial.cost += time.thread_time() - began
         started = time.perf_counter()
@@ -92,6 +96,11 @@ class Recall:
             attempt(self._note, key, args, keywords, value)
             self.trial.cost += time.thread_time() - began
         return value
+
+    def _looks(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+        """Whether a call is looked at: all are once arguments were seen to come again."""
+        self._calls += 1
+        return self._has_repeated or self._calls <= LOOK_FIRST or attempt(_is_chosen, _arrays(args, keywords)) is True
 
     def _run(self, space: dict[str, Any], function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """What the site would run without this: a substitute, or the call as written."""
@@ -136,7 +145,7 @@ class Recall:
         if any(each is None for each in shown):
             self.trial.decline("arguments that cannot be compared")
             return None
-        return (function, mode(), len(args), tuple(keywords), *shown)
+        return (function, around_now(), len(args), tuple(keywords), *shown)
 
     def _recalled(self, key: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """A copy of what was kept if all bytes of the arguments are the same, else nothing."""
@@ -151,13 +160,15 @@ class Recall:
         if mark not in self._seen:
             if len(self._seen) < MARKS:
                 self._seen.add(mark)
-            if not self.trial.calls and self._asked > HOPEFUL:
-                self._give_up(f"none of {HOPEFUL} arguments came again")
+            most = HOPEFUL * LOOK_EVERY if self._has_repeated else HOPEFUL
+            if not self.trial.calls and self._asked > most:
+                self._give_up(f"none of {most} arguments came again")
         elif key in self._kept:  # looks like one that was kept, and its bytes are others
             self._alike += 1
             if self._alike > MOST_ALIKE and self._alike > self.trial.calls:
                 self._give_up(f"{self._alike} arguments only looked like ones that were kept")
         else:
+            self._has_repeated = True
             arrays = _arrays(args, keywords)
             nbytes = sum(array.nbytes for array in arrays) + size_of(value) + 2048
             self._keep(key, arrays, value, nbytes)
@@ -182,6 +193,14 @@ class Recall:
         elif key not in self._kept and self.memory.takes(nbytes):
             self._kept[key] = Kept(tuple(array.copy("K") for array in arrays), kept)
             self._nbytes += nbytes
+
+
+def _is_chosen(arrays: list[Any]) -> bool:
+    """Whether a call is one of those that are looked at; by a few elements in the middle of its first array."""
+    if not arrays:
+        return True
+    flat = arrays[0].reshape(-1) if arrays[0].flags.c_contiguous else arrays[0].ravel("K")
+    return crc32(flat[flat.size // 2 : flat.size // 2 + 16].tobytes()) % LOOK_EVERY == 0
 
 
 def _holds(kept: Kept, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:

@@ -19,12 +19,12 @@ from types import CodeType, FrameType
 from typing import Any
 
 from codedag.backends.same import same
-from codedag.instrument.warned import calls_back, mode, unheard
+from codedag.instrument.warned import calls_back, unheard
 from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
 from codedag.migrate.guard import Failed, attempt
-from codedag.migrate.memo.ambient import LibraryCode, settings_now
+from codedag.migrate.memo.ambient import LibraryCode, around_now
 from codedag.migrate.memo.checker import Checker, Refused
 from codedag.migrate.memo.copies import copied, size_of
 from codedag.migrate.memo.file_state import file_state
@@ -80,7 +80,7 @@ class ItemMemo:
         self._checker = Checker(plain)
         self._datasets: dict[int, tuple[Any, Kept]] = {}
         self._lock = threading.Lock()  # one item is followed at a time; who finds it taken runs as written
-        self._code, self._around = LibraryCode(), self._around_now()
+        self._code, self._around = LibraryCode(), around_now()
         self.reasons: dict[str, int] = {}  # why items are not kept
         self._is_eager: bool | None = None
         #: What was found to be as it was in this batch, in which nothing but kept items ran since; None: not known.
@@ -161,7 +161,7 @@ class ItemMemo:
         held = self._held
         if held is None:
             began = time.thread_time()
-            now = self._around_now()
+            now = around_now()
             if now != self._around or not self._code.heed() or calls_back():
                 self._around = now
                 self._forget()
@@ -176,17 +176,6 @@ class ItemMemo:
                 held.add(id(entry.shared))
             self._batch_seconds += time.thread_time() - began
         return kept.reads.hold(entry.single) and all(file_state(path) == state for path, state in entry.files)
-
-    def _around_now(self) -> tuple[Any, ...]:
-        torch: Any = sys.modules.get("torch")
-        if torch is None:
-            return (mode(), settings_now())
-        modes = (
-            torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype(),
-            torch.get_num_threads(), torch.is_autocast_enabled(), torch._C._len_torch_function_stack(),
-            torch.are_deterministic_algorithms_enabled(),
-        )  # fmt: skip
-        return (mode(), settings_now(), modes)
 
     # -- handing out
 
@@ -231,7 +220,7 @@ class ItemMemo:
     def _keep_as_others(self, kept: Kept, index: int, value: Any) -> None:
         """Keeps an item that ran as written: what it reads and runs is that of the recipe, but for the index."""
         recipe = kept.recipe
-        if recipe is None or self._around_now() != self._around or not self._code.heed() or calls_back():
+        if recipe is None or around_now() != self._around or not self._code.heed() or calls_back():
             return
         if not kept.reads.hold(recipe.shared) or not _is_alike(value, recipe.value):
             return
@@ -257,7 +246,7 @@ class ItemMemo:
         kept = fill.kept
         compares = kept.made < STATES_EVERY or kept.made % STATES_EVERY == 0
         streams = _streams() if compares else None
-        around = self._around_now()
+        around = around_now()
         try:
             with unheard("error"):
                 value = self._checker.run(dataset, index, kept.reads)
@@ -265,7 +254,7 @@ class ItemMemo:
             self._refuse(kept, index, self._checker.reason)
             return None
         why = self._why_not(value) or ("it draws random numbers" if compares and streams != _streams() else "")
-        if why or around != self._around_now():
+        if why or around != around_now():
             self._refuse(kept, index, why or "it changes settings of a library")
             return None
         return self._keep(kept, index, value, around)
