@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("onnxruntime")
 pytest.importorskip("openvino")
 
+from command_line import called
+
 CASES = {
     "config": {"feature_dim": 12, "num_warmup": 1, "num_iterations": 3},
     "test_cases": [{"nodes": 40, "edges": 90}],
@@ -89,14 +91,14 @@ def test_a_cell_beyond_the_largest_error_fails_and_is_measured_once_it_is_allowe
         ((*INT8, "--calibration", "data.npz", "--max-error", "nan"), "nan is not between 0 and 1"),
     ],
 )
-def test_options_that_do_not_fit_are_told(codedag, options, told, tmp_path):
-    done = codedag("stages", "profile", "-o", "prof", *options)
+def test_options_that_do_not_fit_are_told(options, told, tmp_path):
+    done = called("stages", "profile", "-o", "prof", *options, cwd=tmp_path)
     assert done.returncode == 2
     assert told in " ".join(done.stderr.split())
     assert not (tmp_path / "prof").exists()
 
 
-def test_a_plan_needs_the_largest_error_too(codedag):
-    done = codedag("stages", "plan", "prof", "--allow", "int8")
+def test_a_plan_needs_the_largest_error_too():
+    done = called("stages", "plan", "prof", "--allow", "int8")
     assert done.returncode == 2
     assert "--max-error is missing" in done.stderr

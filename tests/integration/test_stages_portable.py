@@ -69,7 +69,7 @@ def test_what_is_hidden_is_hidden(without_linux):
 
 def test_the_whole_way_without_linux(codedag, tmp_path, without_linux):
     (tmp_path / "cases.json").write_text(json.dumps(CASES))
-    pus = ("--pus", "CPU,ort:cpu,numba:cpu", "--cases", "cases.json")
+    pus = ("--pus", "CPU,ort:cpu,numba:cpu", "--cases", "cases.json", "--blocks", "whole")
     for command in (
         ("profile", "-o", "prof", *pus),
         ("plan", "prof"),

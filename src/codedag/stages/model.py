@@ -210,9 +210,7 @@ class StagedModel:
 
     def run(self, inputs: Mapping[str, Any]) -> Arrays:
         """Every tensor by its name: the reference, stage after stage, as the model was given."""
-        from codedag.stages.reference import all_tensors
-
-        return all_tensors(self, inputs)
+        return self.reference.tensors(inputs)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """The outputs for inputs in their order, computed stage after stage; torch tensors for torch tensors."""

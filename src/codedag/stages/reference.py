@@ -138,11 +138,6 @@ def in_openvino(proto: Any, stage: Stage) -> Compute | No:
     return compute
 
 
-def all_tensors(model: StagedModel, inputs: Mapping[str, Any]) -> Arrays:
-    """Every tensor by its name, stage after stage, in the types of the model."""
-    return model.reference.tensors(inputs)
-
-
 def exact_tensors(model: StagedModel, inputs: Mapping[str, Any]) -> Arrays | No:
     """Every tensor by its name, computed in float64; a No where the model has no such form."""
     model.sizes_of(inputs)

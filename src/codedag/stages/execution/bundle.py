@@ -16,7 +16,7 @@ from codedag.ir.errors import CannotPlan, CannotWrite
 from codedag.stages.execution import bundle_runner
 from codedag.stages.execution.execution_plan import ExecutionPlan, PlannedBlock, planned_near, read_pep
 from codedag.stages.execution.verify import ROUNDING
-from codedag.stages.measuring.pus import versions
+from codedag.stages.measuring.pus import our_name, versions
 from codedag.stages.measuring.quantise import variant_file
 from codedag.stages.model import Arrays, StagedModel
 from codedag.stages.npz import write_npz
@@ -88,7 +88,7 @@ def shippable(model: StagedModel, plan: ExecutionPlan, tables: Tables | None, no
     if all(len(each.pus) == 1 and _runtime(each.pus[0]) for each in plan.blocks):
         return plan
     if tables is not None:
-        able = [pu for pu in tables.pus if _runtime(_ours(pu))]
+        able = [pu for pu in tables.pus if _runtime(our_name(pu))]
         for pus in (able, *([pu] for pu in able)):  # splits are left out by planning for one PU
             found = _planned(model, tables, plan.sizes or tables.sizes[-1], pus)
             if found is not None and all(len(each.pus) == 1 for each in found.blocks):
@@ -102,12 +102,6 @@ def _planned(model: StagedModel, tables: Tables, sizes: Sizes, pus: Sequence[str
         return planned_near(model, tables, sizes, pus=pus) if pus else None
     except CannotPlan:
         return None
-
-
-def _ours(pu: str) -> str:
-    from codedag.stages.measuring.pus import our_name
-
-    return our_name(pu)
 
 
 def _runtime(pu: str) -> str | None:

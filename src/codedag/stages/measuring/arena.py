@@ -13,8 +13,6 @@ from typing import Any
 
 from codedag.ir import CannotWrite
 
-ALIGNED = 64  # bytes: what vector instructions and OpenVINO's shared tensors like
-
 PREFIX = "codedag-stages-"
 
 Reference = dict[str, Any]  # of an array: file, dtype, shape; JSON can carry it

@@ -22,7 +22,7 @@ from codedag.stages.measuring.arena import Arena, Reference
 from codedag.stages.measuring.cells import Cell, Cells
 from codedag.stages.model import Arrays, Block, StagedModel
 from codedag.stages.onnx_models.export import block_file, packed
-from codedag.stages.reference import all_tensors, draw
+from codedag.stages.reference import draw
 from codedag.stages.runners import Program, cores_of
 
 TIMEOUT_SECONDS = 60.0
@@ -278,7 +278,7 @@ class Tensors:
 
     def __init__(self, model: StagedModel, sizes: dict[str, int], arena: Arena, inputs: Arrays | None = None) -> None:
         self.model, self.sizes, self._arena = model, sizes, arena
-        self.arrays = all_tensors(model, draw(model, sizes, seed=0) if inputs is None else inputs)
+        self.arrays = model.run(draw(model, sizes, seed=0) if inputs is None else inputs)
         self._put: dict[str, Reference] = {}
 
     def references(self, names: Iterable[str]) -> dict[str, Reference]:
