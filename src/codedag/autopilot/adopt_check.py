@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -65,7 +66,7 @@ def _substitute(request: Request) -> str:
     from codedag.backends.proof import near
     from codedag.backends.registry import find
 
-    space: dict[str, Any] = {"__name__": "adopted"}
+    space = _module()
     exec(compile(request.helper, "adopted.py", "exec", dont_inherit=True), space)  # noqa: S102 - our own source
     (substitution,) = [one for one in find(request.source) if one.into == request.variant][:1]
     rng, tried = random.Random(5), 0
@@ -80,6 +81,12 @@ def _substitute(request: Request) -> str:
     return "" if tried else "no call was found on which it could be tried"
 
 
+def _module() -> dict[str, Any]:
+    """The names of a new module, which is there for whoever looks it up, as dataclasses do."""
+    made = sys.modules["adopted"] = types.ModuleType("adopted")
+    return vars(made)
+
+
 def _steps(request: Request) -> str:
     from codedag.backends.same import same
     from codedag.ir import No
@@ -91,12 +98,12 @@ def _steps(request: Request) -> str:
         tried = 0
         for value in inputs(request.signature):
             try:
-                expected = steps(_copied(value))
+                expected = _seeded(steps, _copied(value))
             except Exception as error:  # noqa: BLE001 - the program's code on an input of ours
                 last = f"it could not be tried: {type(error).__name__}: {error}"
                 continue
             for _ in range(2):  # what is kept is asked for again
-                equal = same(_owned(expected), _owned(helper(_copied(value), steps)))
+                equal = same(_owned(expected), _owned(_seeded(helper, _copied(value), steps)))
                 if isinstance(equal, No):
                     return f"it gave another result than the lines as they are written ({equal.reason})"
             tried += 1
@@ -109,7 +116,7 @@ def _steps(request: Request) -> str:
 
 def _functions(request: Request, stand_in: float) -> tuple[Callable[[Any], Any], Callable[..., Any]]:
     """The steps and the helper, with what they use of the program's module; other names have a stand-in."""
-    space: dict[str, Any] = {"__name__": "adopted"}
+    space = _module()
     wanted = _free(ast.parse(request.steps)) | _free(ast.parse(request.helper))
     for statement in _needed(ast.parse(request.module), wanted):
         code = ast.Module([statement], [])
@@ -157,6 +164,15 @@ def _gives(statement: ast.stmt) -> set[str]:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
     return set()
+
+
+def _seeded(function: Callable[..., Any], *args: Any) -> Any:
+    """The result with random numbers that are the same each time: steps may draw some."""
+    import numpy as np
+
+    random.seed(7)
+    np.random.seed(7)
+    return function(*args)
 
 
 def _owned(value: Any) -> Any:

@@ -9,6 +9,7 @@ from codedag.view.heat import whole
 from codedag.view.loader import is_collating
 
 NOT_MEASURED = "not measured here"
+OUTER_SHARE = 0.3  # of CPU time below a function of the same package, from which it is what to look at
 OWN_SHARE = 0.2  # of CPU time in a function of the user's itself, from which its lines are worth a look
 LOADER_SHARE = 0.4  # of CPU time in the main process's own fetching, from which workers are worth a try
 
@@ -42,6 +43,11 @@ def hint_for(heat: Heat, function: HotFunction) -> Hint | None:
     for ends, words, sentence in _BY_NAME:
         if function.name.endswith(ends):
             return Hint(words, sentence, NOT_MEASURED)
+    for outer in heat.functions:  # what calls it, where that is most of the time
+        if outer.package == function.package and outer.total_seconds >= OUTER_SHARE * (whole(heat) or 1.0):
+            for ends, words, sentence in _BY_NAME:
+                if outer.name.endswith(ends):
+                    return Hint(words, sentence, NOT_MEASURED)
     if is_collating(heat, function):
         return Hint(
             "run with OMP_NUM_THREADS=1",

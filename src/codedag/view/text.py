@@ -245,7 +245,12 @@ def report(found: Report, width: int = 80) -> list[str]:
         f"results {word}: {found.verdict.checked} checked, {found.verdict.mismatches} differed; {found.verdict.how}"
     )
     lines += [f"changed  {c.where}  {c.what}  ({_account(c)})" for c in found.changes]
-    lines += [f"declined {d.where}  {d.what}: {d.reason}" for d in found.declined]
+    seen: dict[tuple[str, str, str], list[str]] = {}
+    for one in found.declined:  # the same operation several times in a line is said once
+        seen.setdefault((one.where, one.what.partition(" (")[0], one.reason), []).append(one.what)
+    for (where, name, reason), every in seen.items():
+        many = every[0] if len(every) == 1 else f"{name} ({len(every)} times in this line)"
+        lines.append(f"declined {where}  {many}: {reason}")
     return lines
 
 

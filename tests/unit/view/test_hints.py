@@ -45,3 +45,10 @@ def test_rows_of_a_table_and_own_lines():
 def test_the_editor_is_an_address_of_an_editor(monkeypatch, asked, shown):
     monkeypatch.setenv("CODEDAG_EDITOR", asked)
     assert editor() == shown
+
+
+def test_the_call_around_a_hot_function_decides_where_it_has_most_of_the_time():
+    outer = replace(function("DataFrame.apply", "pandas"), total_seconds=15.0)
+    seen = replace(heat(), functions=[outer])
+    assert hint_for(seen, function("Series.__getitem__", "pandas")).words == "compute whole columns"
+    assert hint_for(seen, function("sort", "numpy")) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codedag.ir import Change, Events, Graph, Op, Placement, Plan, Proof, Report
+from codedag.ir import Change, Declined, Events, Graph, Op, Placement, Plan, Proof, Report
 from codedag.ir.events import Lane
 from codedag.view import text
 
@@ -167,3 +167,13 @@ def test_equal_arguments_are_counted_and_no_more_is_said_than_tells_apart():
     assert text.signature_text("") == ""
     ops = [_op(0, 2.0, in_sig=many, out_sig="f[16]"), _op(1, 1.0, in_sig=other, out_sig="f[8]")]
     assert text.ranking(Graph.build(ops), 9).which == ["(16 x float32[64,64,3])", "(16 x float32[32,32,3])"]
+
+
+def test_one_operation_several_times_in_a_line_is_declined_once():
+    declined = [Declined(what=f"operator.getitem ({n}% of the time)", where="a.py:5", reason="none") for n in (32, 25)]
+    proof = Proof(identical=True, checked=0, mismatches=0, how="nothing was changed")
+    lines = text.report(Report(verdict=proof, declined=[*declined, Declined(what="f", where="a.py:6", reason="why")]))
+    assert [line for line in lines if line.startswith("declined")] == [
+        "declined a.py:5  operator.getitem (2 times in this line): none",
+        "declined a.py:6  f: why",
+    ]
