@@ -117,6 +117,7 @@ def test_items_are_those_of_the_dataset_as_written(tmp_path, monkeypatch, name):
     both(item_programs.PROGRAMS[name], tmp_path, monkeypatch, memo_of())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", item_programs.PROGRAMS)
 def test_items_that_are_kept_at_once_are_those_of_the_dataset_as_written(tmp_path, monkeypatch, name):
     both(item_programs.PROGRAMS[name], tmp_path, monkeypatch, memo_of(expects_repeats=lambda: True))

@@ -33,6 +33,12 @@ _OPERATORS = {
     ast.BitXor: "xor", ast.BitAnd: "and_", ast.UAdd: "pos", ast.USub: "neg", ast.Invert: "invert", ast.Eq: "eq",
     ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
 }  # fmt: skip
+_WORDS = {
+    "Raise": "it raises an exception", "Lambda": "it makes a function", "FunctionDef": "it makes a function",
+    "ClassDef": "it makes a class", "Import": "it imports a module", "ImportFrom": "it imports a module",
+    "Attribute": "it assigns an attribute", "Assign": "it assigns an attribute", "AugAssign": "it assigns an attribute",
+    "Subscript": "it assigns several elements at once", "Delete": "it deletes something",
+}  # fmt: skip
 _FUTURE = 0x1FE0000  # the flags of `from __future__ import`
 _PLAIN = (ast.Pass, ast.Break, ast.Continue, ast.Constant, ast.Name, ast.Starred, ast.keyword, ast.ExceptHandler)
 _KEPT = (ast.Return, ast.Expr, ast.Try, ast.Tuple, ast.arguments, ast.arg, ast.comprehension, ast.withitem)
@@ -70,6 +76,8 @@ def checked_code(code: CodeType) -> CodeType | No:
     tree = _source_of(code)
     if isinstance(tree, No):
         return tree
+    if any(isinstance(each, ast.Global | ast.Nonlocal) for each in ast.walk(tree)):
+        return No(f"{name} has a global or nonlocal statement")
     if not any(_is_same(each, code) for each in _codes_of(code.co_filename).get(code.co_firstlineno, ())):
         return No(f"{name} does not run what its source says")
     checked = _Checked().visit(ast.fix_missing_locations(tree))
@@ -205,8 +213,8 @@ class _Checked(ast.NodeTransformer):
         return node
 
     def _refused(self, node: ast.AST) -> Any:
-        words = ast.Constant(f"{type(node).__name__} in line {getattr(node, 'lineno', 0)}")
-        call = _call("refuse", words)
+        what = type(node).__name__
+        call = _call("refuse", ast.Constant(_WORDS.get(what, f"a {what} is not followed")))
         return ast.copy_location(ast.Expr(call) if isinstance(node, ast.stmt) else call, node)
 
     def _is_stable(self, node: ast.AST) -> bool:
