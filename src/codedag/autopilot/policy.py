@@ -29,8 +29,8 @@ KINDS: dict[str, KindPolicy] = {
     "fuse": KindPolicy(grace_seconds=0.1),
     # has no hit in a program's first epoch: a judge of its first 20 blocks kills what pays later
     "remember": KindPolicy(hits_before_verdict=8, fill_share_max=0.02),
-    # fills for a whole pass over the data, within its own share of the time (migrate/memo/items.py), and goes on to fill
-    # one dataset while another hits: an account that judged by the first hits ended it in a pass over MNIST
+    # fills for a whole pass over the data, within its own share of the time (migrate/memo/items.py), and goes on to
+    # fill one dataset while another hits: an account that judged by the first hits ended it in a pass over MNIST
     "items": KindPolicy(hits_before_verdict=64, fill_share_max=0.12, grace_share=0.1, grace_seconds=0.5),
     # admitted only after an argument was seen twice, so it needs no fill budget: one cost a scipy.signal program 0.55x
     # for 20 s
