@@ -103,8 +103,9 @@ def tune(task: Task, search: str, seed: int, measurements: int, budget: float | 
     if report.result.history:
         first = report.result.history[0][1]
         report.first_pick_seconds = first if search != "random" else None
-        report.peak, report.baselines = task.peak(), task.baselines()
-        if report.result.best is None:
+        if report.result.best is not None:
+            report.peak, report.baselines = task.peak(), task.baselines()
+        else:
             report.failed = f"no candidate ran: {'; '.join(sorted({one.why for one in task.measured if one.why})[:3])}"
             report.declined.append(report.failed)
     report.declined += task.notes

@@ -56,3 +56,10 @@ def test_answers_are_remembered(monkeypatch, codedag_home):
     monkeypatch.setattr(orders, "_answers", {})
     assert orders.remembered(question, lambda: asked.append(2) or "no") == "yes"
     assert asked == [1]
+
+
+def test_what_could_not_be_asked_is_asked_again(monkeypatch, codedag_home):
+    question = ["a question of this test", 2]
+    monkeypatch.setattr(orders, "_answers", {})
+    assert orders.remembered(question, lambda: None) == ""
+    assert orders.remembered(question, lambda: "yes") == "yes"

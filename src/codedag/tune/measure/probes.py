@@ -129,10 +129,11 @@ def library_threads() -> int:
     return os.cpu_count() or 1
 
 
-def _ask_products(program: Program) -> str:
+def _ask_products(program: Program) -> str | None:
+    """The order, or None if it cannot be asked at this time."""
     library = _library(())
     if isinstance(library, No):
-        return ""
+        return None
     with MeasuringProcess(one_thread=False) as process:
         said = process.ask({"do": "order", "library": str(library), "program": program.encoded()})
-    return "" if isinstance(said, No) else str(said["order"])
+    return None if isinstance(said, No) else str(said["order"])

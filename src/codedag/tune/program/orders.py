@@ -106,15 +106,18 @@ def ask_order(source: Buffer, axes: tuple[int, ...], op: str, dtype: str) -> str
     return remembered(question, lambda: _asked(source, axes, dtype))
 
 
-def remembered(question: list[Any], ask: Callable[[], str]) -> str:
-    """The answer to a question about this machine's numpy, from the cache or asked now."""
+def remembered(question: list[Any], ask: Callable[[], str | None]) -> str:
+    """The answer to a question about this machine's numpy, from the cache or asked now; None is not remembered."""
     text = json.dumps(question)
     key = kernel_cache.kernel_key(hashlib.sha256(text.encode()).hexdigest())
     if key in _answers:
         return _answers[key]
     entry = kernel_cache.remembered_fact(key)
     if entry is None or entry.get("question") != question:
-        entry = {"question": question, "answer": ask()}
+        answer = ask()
+        if answer is None:
+            return ""
+        entry = {"question": question, "answer": answer}
         kernel_cache.remember_proof(key, entry)
     _answers[key] = str(entry["answer"])
     return _answers[key]
