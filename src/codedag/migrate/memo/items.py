@@ -101,7 +101,7 @@ class ItemMemo:
             self.trial.cost += time.thread_time() - began
             call = caller.in_module(frame.f_globals)
             if type(found) is _Fill:
-                return self._filled(found, dataset, index, call)
+                return self._filled(found, dataset, index, call, frame)
             self._held = None
             return call(_getitem, (dataset, index), {})
 
@@ -158,6 +158,12 @@ class ItemMemo:
 
     def _holds(self, kept: Kept, entry: Entry, frame: FrameType) -> bool:
         """Whether an item would be made now as it was."""
+        if not self._is_current(kept, entry, frame) or not kept.reads.hold(entry.single):
+            return False
+        return all(file_state(path) == state for path, state in entry.files)
+
+    def _is_current(self, kept: Kept, entry: Entry, frame: FrameType) -> bool:
+        """Whether settings, library code and what an item shares with others are as they were; once a batch."""
         held = self._held
         if held is None:
             began = time.thread_time()
@@ -175,7 +181,7 @@ class ItemMemo:
             if held is not None:
                 held.add(id(entry.shared))
             self._batch_seconds += time.thread_time() - began
-        return kept.reads.hold(entry.single) and all(file_state(path) == state for path, state in entry.files)
+        return True
 
     # -- handing out
 
@@ -195,18 +201,23 @@ class ItemMemo:
 
     # -- filling
 
-    def _filled(self, fill: _Fill, dataset: Any, index: int, call: Any) -> Any:
+    def _filled(self, fill: _Fill, dataset: Any, index: int, call: Any, frame: FrameType) -> Any:
         """The item, kept: made by its checked twin, or as written if that cannot be or is proven to do the same."""
         began, kept = time.thread_time(), fill.kept
         as_others = kept.recipe is not None and kept.made % FOLLOW_EVERY != 0
         made = None if as_others else attempt(self._checked, fill, dataset, index)
-        between, self._held = time.thread_time(), None
+        is_current = (
+            as_others and kept.recipe is not None and attempt(self._is_current, kept, kept.recipe, frame) is True
+        )
+        if not is_current:
+            self._held = None  # an item that does as others has no effect
+        between = time.thread_time()
         if type(made) is tuple and kept.made > CHECKED_FIRST:
             self._spend(between - began - self._native_seconds)
             return made[0]
         original = call(_getitem, (dataset, index), {})
         ended = time.thread_time()
-        if as_others:
+        if is_current:
             attempt(self._keep_as_others, kept, index, original)
         elif type(made) is tuple:
             self._native_seconds = ended - between
@@ -220,9 +231,7 @@ class ItemMemo:
     def _keep_as_others(self, kept: Kept, index: int, value: Any) -> None:
         """Keeps an item that ran as written: what it reads and runs is that of the recipe, but for the index."""
         recipe = kept.recipe
-        if recipe is None or around_now() != self._around or not self._code.heed() or calls_back():
-            return
-        if not kept.reads.hold(recipe.shared) or not _is_alike(value, recipe.value):
+        if recipe is None or not _is_alike(value, recipe.value):
             return
         single = tuple(read for each in recipe.single if (read := for_index(each, index)) is not None)
         if len(single) == len(recipe.single):
