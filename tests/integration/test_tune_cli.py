@@ -129,7 +129,7 @@ def test_a_compiler_that_hangs_is_asked_once(codedag_home, tmp_path, monkeypatch
     command = find_compiler().command[0]
     script = tmp_path / "slow"
     known = f'case "$*" in *--version*|*trial*) exec {command} "$@";; esac\n'
-    script.write_text(f"#!/bin/sh\n{known}exec sleep 600\n")
+    script.write_text(f"#!/bin/sh\n{known}sleep 600\n")
     script.chmod(0o755)
     monkeypatch.setenv("CC", str(script))
     monkeypatch.setattr("codedag.tune.measure.measurer.COMPILE_SECONDS", 1.0)

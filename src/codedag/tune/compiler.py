@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -85,7 +86,7 @@ def run_quietly(
     def watch(child: subprocess.Popen[str]) -> None:
         if not ended.wait(seconds):
             late.set()
-            child.kill()
+            _kill_session(child)
 
     try:
         with subprocess.Popen(
@@ -108,6 +109,14 @@ def run_quietly(
     if late.is_set():
         return TooSlow(f"{command[0]} did not finish within {seconds:g} s")
     return subprocess.CompletedProcess(command, child.returncode, said, complained)
+
+
+def _kill_session(child: subprocess.Popen[str]) -> None:
+    """Ends a child and the processes that it started, which hold its pipes open (cc starts cc1)."""
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except OSError:
+        child.kill()
 
 
 _searches: dict[tuple[str, ...], Search] = {}
