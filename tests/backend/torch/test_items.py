@@ -16,7 +16,7 @@ import torch
 
 from codedag.backends.same import same
 from codedag.instrument.sites import GETITEM, SiteInfo
-from codedag.migrate.memo.items import ItemMemo
+from codedag.migrate.memo.items import TOO_SHORT, ItemMemo
 from codedag.migrate.memo.store import Memory
 from codedag.migrate.trial import Trial
 
@@ -170,3 +170,17 @@ def test_an_item_that_draws_is_refused_among_others_that_do_not(tmp_path, monkey
     both(item_programs.MIXED[name], tmp_path, monkeypatch, memo)
     assert set(memo.reasons.values()) <= {1, 3}
     assert all("draws random numbers" in reason for reason in memo.reasons)
+
+
+@pytest.mark.parametrize(("least_seconds", "is_kept"), [(1e-9, True), (100.0, False)])
+def test_items_that_take_less_time_than_keeping_them_are_left_alone(least_seconds, is_kept):
+    class Squares(torch.utils.data.Dataset):
+        def __getitem__(self, index):
+            return torch.full((4,), float(index))
+
+    memo = ItemMemo(Trial("items"), Memory(1_000_000), expects_repeats=lambda: True, least_seconds=least_seconds)
+    data, take = Squares(), memo.variant(Site)
+    for _ in range(3):
+        assert [take(data, index)[0].item() for index in range(20)] == list(range(20))
+    assert bool(next(iter(memo._datasets.values()))[1].entries) is is_kept
+    assert (TOO_SHORT in memo.reasons) is not is_kept

@@ -61,13 +61,15 @@ class Items:
             self._make(path, opened.sites, known)
 
     def _make(self, path: str, numbers: tuple[int, ...], known: Any) -> None:
-        from codedag.migrate.memo.items import ItemMemo  # with all that is known about effects: only where it is used
+        # with all that is known about effects: only where it is used
+        from codedag.migrate.memo.items import ITEM_SECONDS_MIN, ItemMemo
 
         file = self._pilot.program.files[path]
         sites = [number for number in numbers if file.infos[number].kind == GETITEM]
         trial = self._pilot.planning.trial("items of a dataset")
         is_known = known is not None
-        self.memo = ItemMemo(trial, self._pilot.memory, self._plain_code, lambda: is_known or is_repeated())
+        least = 0.0 if self._pilot.synchronous else ITEM_SECONDS_MIN
+        self.memo = ItemMemo(trial, self._pilot.memory, self._plain_code, lambda: is_known or is_repeated(), least)
         self._applied = applied = Applied(KIND, path, _OWNER, sites, ["items"], trial, "kept in memory")
         applied.known = is_known
         begins = {n: self.memo.boundary(file.sites[n]) for n in numbers if file.infos[n].kind == CALL}

@@ -30,7 +30,7 @@ from codedag.migrate.memo.copies import copied, size_of
 from codedag.migrate.memo.file_state import file_state
 from codedag.migrate.memo.reads import Read, Reads, for_index, is_array
 from codedag.migrate.memo.store import Memory
-from codedag.migrate.trial import StopIfRaised, Trial
+from codedag.migrate.trial import StopIfRaised, Trial, median
 
 SETTLED_NS = 100_000_000  # a file that was changed within this time may change again without a new time stamp
 REFUSALS_MAX = 24  # items of a dataset that cannot be kept, after which no other is tried unless some were kept
@@ -40,6 +40,10 @@ STATES_EVERY = 16  # items per comparison of the random streams, after the first
 #: Seconds that filling may always take, and the share of the time since the beginning: for items that came twice, and
 #: for those that are only expected to.
 FILL_SECONDS, FILL_SHARE, FILL_SHARE_EXPECTED = 0.2, 0.1, 0.03
+#: Items below this are not kept: following one takes 170 us, handing a copy out 30 us (6,000 of MNIST, 67 us each).
+ITEM_SECONDS_MIN = 0.25e-3
+TIMED_ITEMS = 9  # of a dataset that run as written first; their median decides
+TOO_SHORT = "its items take less time than keeping them does"
 _LISTS = frozenset({list, tuple, range, type(iter([])), type(iter(())), type(iter(range(0)))})
 
 
@@ -61,6 +65,8 @@ class Kept:
         self.seen: set[int] = set()
         self.refused: dict[int, str] = {}
         self.made, self.nbytes = 0, 0
+        self.timed: list[float] = []  # seconds of the first items, as written
+        self.is_short = False  # whether these say that keeping items takes longer than making them
         self.recipe: Entry | None = None  # an item such that all others read and run the same, for their own index
 
     def is_hopeless(self) -> bool:
@@ -73,9 +79,10 @@ class ItemMemo:
 
     def __init__(
         self, trial: Trial, memory: Memory, plain: Callable[[CodeType], CodeType] = lambda code: code,
-        expects_repeats: Callable[[], bool] = lambda: False,
+        expects_repeats: Callable[[], bool] = lambda: False, least_seconds: float = 0.0,
     ) -> None:  # fmt: skip
         self.trial, self.memory, self._expects = trial, memory, expects_repeats
+        self._least_seconds = least_seconds  # that an item takes if it is worth keeping
         self._plain = plain
         self._checker = Checker(plain)
         self._datasets: dict[int, tuple[Any, Kept]] = {}
@@ -103,9 +110,22 @@ class ItemMemo:
             if type(found) is _Fill:
                 return self._filled(found, dataset, index, call, frame)
             self._held = None
+            if type(found) is Kept:
+                return self._timed(found, dataset, index, call)
             return call(_getitem, (dataset, index), {})
 
         return item
+
+    def _timed(self, kept: Kept, dataset: Any, index: int, call: Any) -> Any:
+        """An item as written, one of those whose times decide whether items of its dataset are kept."""
+        began = time.thread_time()
+        value = call(_getitem, (dataset, index), {})
+        kept.timed.append(time.thread_time() - began)
+        kept.is_short = len(kept.timed) >= TIMED_ITEMS and median(kept.timed) < self._least_seconds
+        if kept.is_short:
+            self.reasons[TOO_SHORT] = self.reasons.get(TOO_SHORT, 0) + 1
+            self.trial.decline(TOO_SHORT)
+        return value
 
     def boundary(self, site: Any) -> Callable[..., Any]:
         """What the site of a call runs instead that torch makes at the beginning of each batch."""
@@ -130,8 +150,10 @@ class ItemMemo:
             if self._holds(kept, entry, frame):
                 return (copied(entry.value),)
             self._drop(kept, index)
-        if kept.is_hopeless() or index in kept.refused:
+        if kept.is_hopeless() or index in kept.refused or kept.is_short:
             return None
+        if self._least_seconds and len(kept.timed) < TIMED_ITEMS:
+            return kept
         has_come = index in kept.seen
         kept.seen.add(index)
         return _Fill(kept) if self._may_fill(has_come or entry is not None) else None
