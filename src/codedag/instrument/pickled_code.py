@@ -37,10 +37,9 @@ class OriginalCode:
 
     def stop(self) -> None:
         """Puts everything back."""
-        if self._watcher in sys.meta_path:
-            sys.meta_path.remove(self._watcher)
         while self._undo:
             attempt(self._undo.pop())
+        attempt(sys.meta_path.remove, self._watcher)  # a program may have taken it away, or the whole list
 
     def _loaded(self, module: types.ModuleType) -> None:
         undo = attempt(PATCHES[module.__name__], module, self._wrapped)
