@@ -71,6 +71,16 @@ def test_items_that_draw_nothing_are_kept(plain, codedag, tmp_path):
     assert any(change.kind == "items" and "Data" in change.what for change in report.changes), got.stderr
 
 
+def test_the_next_run_begins_with_kept_items(codedag, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.replace("BETWEEN", "pass"))
+    _ran(codedag, tmp_path, "run", script)
+    got = _ran(codedag, tmp_path, "run", "-o", tmp_path / "out", script)
+    assert "1 change known from an earlier run made from the start" in got.stderr
+    (change,) = [each for each in load(tmp_path / "out" / "report.json").changes if each.kind == "items"]
+    assert change.calls > 48 * 7, "torch is there when the first pass begins, or soon after"
+
+
 def test_the_reason_says_which_line_draws(codedag, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.replace("BETWEEN", "pass").replace("* self.scale", "* random.random()"))

@@ -36,6 +36,8 @@ SAVED_SHARE = 0.2  # of the seconds that changes have saved
 CANDIDATE_SHARE = 0.06  # of the seconds that a candidate could have saved so far
 ADVANCE_SECONDS = 0.25  # allowed before any time has passed: a first run may take 0.3 s more
 CREDIT_SECONDS_MAX = 5.0  # that runs leave to later ones
+LATER_RUNS_MAX = 3  # that are expected after this one
+LATER_PRICE_SHARE_MAX = 0.03  # of a run: what may be paid in it for later ones
 MEMORY_NBYTES_MIN = 30_000_000
 MEMORY_SHARE = 0.03  # of the program's own memory
 
@@ -47,11 +49,12 @@ class Budget:
         self,
         clock: Callable[[], float],
         cpu_clock: Callable[[], float] = lambda: 0.0,  # CPU seconds of our threads in this process
-        run_seconds: Sequence[float] = (),  # how long earlier runs of the program took
+        run_seconds: Sequence[float] = (),  # how long runs of the program take as written
+        runs: int = 0,  # that there were before
         advance_seconds: float = 0.0,  # allowed before any time has passed; infinite: nothing is refused
     ) -> None:
         self._clock, self.cpu_clock, self._advance = clock, cpu_clock, advance_seconds
-        self._run_seconds = tuple(run_seconds)
+        self._run_seconds, self._runs = tuple(run_seconds), runs
         self._began = clock()
         self.saved_seconds = 0.0
         self.spent_by: Counter[str] = Counter()  # seconds of other processes and of the program's own threads
@@ -95,7 +98,8 @@ class Budget:
         self, price_seconds: float, potential_share: float, chance: float = CHANCE, factor: float = WORTH_FACTOR
     ) -> bool:
         """Whether a candidate that could save this share of the time promises so many times its price."""
-        return potential_share * self.remaining_expected() * chance > factor * price_seconds
+        seconds = self.remaining_expected() + self.later_expected(price_seconds)
+        return potential_share * seconds * chance > factor * price_seconds
 
     @property
     def is_unlimited(self) -> bool:
@@ -107,6 +111,15 @@ class Budget:
         elapsed = self.elapsed()
         longer = [seconds for seconds in self._run_seconds if seconds > elapsed]
         return median(longer) - elapsed if longer else elapsed
+
+    def later_expected(self, price_seconds: float) -> float:
+        """Seconds of later runs, which begin with what this one finds: as many runs as there were, but few.
+
+        None where the price is a large part of this run, which must not be slower for the sake of others.
+        """
+        if not self._run_seconds or price_seconds > LATER_PRICE_SHARE_MAX * median(self._run_seconds):
+            return 0.0
+        return min(self._runs, LATER_RUNS_MAX) * median(self._run_seconds)
 
     # -- bytes
 

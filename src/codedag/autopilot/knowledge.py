@@ -56,6 +56,7 @@ class RunLength(msgspec.Struct, frozen=True, kw_only=True):
     wall_seconds: Seconds
     cpu_seconds: Seconds = 0.0
     start_seconds: Seconds = 0.0  # until the first line of the program
+    saved_seconds: Seconds = 0.0  # by changes: without them the run would have taken so much longer
     ended: float = 0.0  # seconds since the epoch
     arguments: list[str] = []
 
@@ -186,11 +187,11 @@ class Knowledge(msgspec.Struct, kw_only=True):
         return frozenset((each.file, each.function) for each in self.barren if each.left)
 
     def expected_seconds(self, arguments: Iterable[str] = ()) -> float | None:
-        """How long a run takes: the median of those with these arguments, else of all; None before the first."""
+        """How long a run takes as written: the median of those with these arguments, else of all; None before any."""
         wanted = list(arguments)
-        same = [run.wall_seconds for run in self.runs if run.arguments == wanted]
-        every = same or [run.wall_seconds for run in self.runs]
-        return sorted(every)[len(every) // 2] if every else None
+        same = [run for run in self.runs if run.arguments == wanted]
+        every = sorted(run.wall_seconds + run.saved_seconds for run in same or self.runs)
+        return every[len(every) // 2] if every else None
 
     def not_worth_a_trial(
         self, kind: str, file: str, sites: Iterable[int], arguments: Iterable[str], share: float = 0.0, nbytes: int = 0

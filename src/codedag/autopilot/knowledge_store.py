@@ -343,10 +343,10 @@ def load_per_core() -> float:
         return 0.0
 
 
-def length_of(seconds: float, target: Target, start_seconds: float = 0.0) -> RunLength:
+def length_of(seconds: float, target: Target, saved_seconds: float = 0.0) -> RunLength:
     """The length of a run of this process that ends now."""
     return RunLength(
-        wall_seconds=max(seconds, 0.0), cpu_seconds=time.process_time(), start_seconds=max(start_seconds, 0.0),
+        wall_seconds=max(seconds, 0.0), cpu_seconds=time.process_time(), saved_seconds=max(saved_seconds, 0.0),
         ended=time.time(), arguments=list(target.args),
     )  # fmt: skip
 

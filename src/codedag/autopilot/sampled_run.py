@@ -157,8 +157,9 @@ class SampledRun(Follower):
             return
         expected, self._left_alone = known.expected_seconds(self.target.args), known.left_alone()
         self._budget = Budget(
-            perf_counter, run_seconds=() if expected is None else (expected,), advance_seconds=known.credit_seconds
-        )
+            perf_counter, run_seconds=() if expected is None else (expected,), runs=len(known.runs),
+            advance_seconds=known.credit_seconds,
+        )  # fmt: skip
         if known.in_use() or self._store.first():
             self._load()
         elif not self._asked and NothingToGain(self._store).load(sampled=True) is not None:

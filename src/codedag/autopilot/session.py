@@ -289,7 +289,7 @@ def _remember(vain: Vain, pilot: Pilot, outcome: Outcome, seconds: float) -> Non
             kernels=[*pilot.shelf.specs(), *pilot.team.crew.kernels()],
             unproven=pilot.prove.unproven.values(),
             files={path: file.sha256 for path, file in pilot.program.files.items()},
-            length=length_of(seconds, target),
+            length=length_of(seconds, target, pilot.budget.saved_seconds),
             functions=None if outcome.report.heat is None else outcome.report.heat.functions,
             turn=None if outcome.report.heat is None else outcome.report.heat.turn,
             found_nothing=not outcome.proven and not is_open(pilot) and _was_looked_at(pilot, seconds),

@@ -127,3 +127,15 @@ def test_memory_is_thirty_megabytes_or_three_percent(clock):
     assert not plan.may_hold(2_000_000, 100_000_000)
     plan.hold(-29_000_000, "code")
     assert plan.may_hold(2_000_000, 100_000_000)
+
+
+def test_what_later_runs_gain_counts_where_the_price_is_a_small_part_of_a_run(clock):
+    plan, first = Budget(clock, run_seconds=[6.0], runs=2), Budget(clock, run_seconds=[6.0])
+    clock.seconds += 5.9
+    assert plan.is_worth(0.15, 0.3)
+    assert not plan.is_worth(0.2, 0.3), "more than 3 % of a run"
+    assert not first.is_worth(0.15, 0.3), "there was no run before"
+
+
+def test_a_fixed_number_of_later_runs_is_expected_at_most(clock):
+    assert Budget(clock, run_seconds=[10.0], runs=50).later_expected(0.1) == pytest.approx(30)

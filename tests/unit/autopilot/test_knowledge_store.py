@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from codedag.autopilot import knowledge_store
 from codedag.autopilot.applied import Applied
@@ -137,6 +138,11 @@ def test_only_the_last_runs_are_kept_and_give_the_expected_length(store):
     assert [run.wall_seconds for run in found.runs] == [float(n) for n in range(3, RUNS_KEPT + 3)]
     assert found.expected_seconds(["--epochs", "1"]) in (4.0, 6.0, 8.0)
     assert found.expected_seconds(["--epochs", "3"]) in (6.0, 7.0)
+
+
+def test_seconds_that_changes_saved_count_as_the_program_s(store):
+    store().keep(RunFacts(length=replace(length(2.0), saved_seconds=3.0)))
+    assert store().load().expected_seconds() == 5.0
 
 
 def test_without_a_sampler_the_heat_of_the_run_before_stays(store, script):
