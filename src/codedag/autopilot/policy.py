@@ -34,6 +34,8 @@ KINDS: dict[str, KindPolicy] = {
     "items": KindPolicy(hits_before_verdict=64, fill_share_max=0.12, grace_share=0.1, grace_seconds=0.5),
     # admitted only after an argument was seen twice, so it needs no fill budget: one cost a scipy.signal program 0.55x
     # for 20 s
+    # as for items: each value is followed once, which takes about as long as making it
+    "memoise": KindPolicy(hits_before_verdict=16, fill_share_max=0.12, grace_share=0.1, grace_seconds=0.3),
     "recall": KindPolicy(hits_before_verdict=4, grace_seconds=0.02),
     # one call may be the whole program: there is no second block to wait for
     "rows": KindPolicy(grace_seconds=0.5, known_grace_seconds=0.5),

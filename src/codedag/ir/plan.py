@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from codedag.ir.fields import Joules, Line, Natural, NBytes, OpId, Seconds
 
 #: The kinds of changes that can be made again from their place in the source alone.
-MOVES = ("fuse", "substitute", "remember", "recall", "items")
+MOVES = ("fuse", "substitute", "remember", "recall", "memoise", "items")
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):

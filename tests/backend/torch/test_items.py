@@ -182,5 +182,5 @@ def test_items_that_take_less_time_than_keeping_them_are_left_alone(least_second
     data, take = Squares(), memo.variant(Site)
     for _ in range(3):
         assert [take(data, index)[0].item() for index in range(20)] == list(range(20))
-    assert bool(next(iter(memo._datasets.values()))[1].entries) is is_kept
+    assert bool(next(iter(memo._holders.values()))[1].entries) is is_kept
     assert (TOO_SHORT in memo.reasons) is not is_kept

@@ -8,12 +8,14 @@ import sys
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from itertools import pairwise
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from codedag.backends.elementwise import MAP, PACK, TORCH, Role, role_of
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find, known_sources
+from codedag.instrument.places import PROTECTED_PACKAGES
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import CALL, RECORD
 from codedag.migrate.fuse.chain import SMALLEST
@@ -264,6 +266,37 @@ def slow_calls(file: InstrumentedFile, owner: str, templates: list[Template], ta
         if slow and file.infos[site].owner == owner and file.infos[site].kind == CALL and is_pure(names[site]):
             found.append((site, names[site]))
     return found
+
+
+def python_calls(
+    file: InstrumentedFile, owner: str, templates: list[Template], taken: set[int]
+) -> list[tuple[int, str]]:
+    """The calls of one function that take long and whose function is written in Python, each with its name."""
+    by_site: dict[int, list[Template]] = defaultdict(list)
+    for each in templates:
+        by_site[each.site.info.index].append(each)
+    found = []
+    for site in sorted(by_site.keys() - taken):
+        every, info = by_site[site], file.infos[site]
+        names, count = {each.name for each in every}, sum(each.count for each in every)
+        slow = sum(each.total_ns for each in every) >= SLOW_NS * max(1, count)
+        if slow and info.owner == owner and info.kind == CALL and len(names) == 1 and _is_python(every[0].name):
+            found.append((site, every[0].name))
+    return found
+
+
+def _is_python(name: str) -> bool:
+    """Whether a name is that of a function or method that is written in Python, and not in torch or numpy."""
+    module, _, last = name.rpartition(".")
+    if "<locals>" in name:
+        return True
+    owner = None
+    if module not in sys.modules:
+        module, _, owner = module.rpartition(".")
+    holder = _held(module, owner) if owner else sys.modules.get(module)
+    if module.partition(".")[0] in PROTECTED_PACKAGES:
+        return False
+    return isinstance(getattr(holder, "__dict__", {}).get(last), FunctionType)
 
 
 def is_pure(name: str) -> bool:

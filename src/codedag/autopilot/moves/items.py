@@ -69,7 +69,7 @@ class Items:
         trial = self._pilot.planning.trial("items of a dataset")
         is_known = known is not None
         least = 0.0 if self._pilot.synchronous else ITEM_SECONDS_MIN
-        self.memo = ItemMemo(trial, self._pilot.memory, self._plain_code, lambda: is_known or is_repeated(), least)
+        self.memo = ItemMemo(trial, self._pilot.memory, self.plain_code, lambda: is_known or is_repeated(), least)
         self._applied = applied = Applied(KIND, path, _OWNER, sites, ["items"], trial, "kept in memory")
         applied.known = is_known
         begins = {n: self.memo.boundary(file.sites[n]) for n in numbers if file.infos[n].kind == CALL}
@@ -78,7 +78,7 @@ class Items:
         if is_known and self._pilot.judging is not None:
             self._pilot.judging.take_as_known(applied, is_faster=bool(known.evidence.blocks))
 
-    def _plain_code(self, code: CodeType) -> CodeType:
+    def plain_code(self, code: CodeType) -> CodeType:
         """The code that a function has without our sites."""
         known = self._plain.get(id(code))  # by identity: the hash of a code object takes long
         if known is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot.applied import Applied
 from codedag.autopilot.moves import find
+from codedag.autopilot.moves.items import is_repeated
 from codedag.instrument.program import InstrumentedFile
 from codedag.trace.recorder import Template
 
@@ -28,6 +29,8 @@ class Recalled:
         slow += [(each.sites[0], each.names[0]) for each in known if each.sites[0] not in taken]
         for site, name in dict(slow).items():
             self.apply(file, owner, site, name)
+        for site, name in find.python_calls(file, owner, seen, taken):
+            self.memoise(file, owner, site, name)
 
     def apply(self, file: InstrumentedFile, owner: str, site: int, name: str) -> None:
         """Keeps what a call gives, on trial."""
@@ -38,6 +41,18 @@ class Recalled:
         applied = Applied("recall", file.path, owner, [site], [name], trial, "kept in memory")
         self.pilot.planning.switch(file, applied, recall.variants())
         trial.on_stop = partial(self.pilot.later, partial(self._end, applied, recall))
+
+    def memoise(self, file: InstrumentedFile, owner: str, site: int, name: str, *, is_known: bool = False) -> None:
+        """Keeps what a call of a Python function gives by its plain arguments, on trial."""
+        from codedag.migrate.memo.function_memo import CALL_SECONDS_MIN, FunctionMemo
+
+        if self.pilot.memory.most_nbytes == 0:
+            return
+        trial, least = self.pilot.planning.trial(name), 0.0 if self.pilot.synchronous else CALL_SECONDS_MIN
+        expects = (lambda: True) if is_known else is_repeated
+        memo = FunctionMemo(trial, self.pilot.memory, self.pilot.items.plain_code, expects, least)
+        applied = Applied("memoise", file.path, owner, [site], [name], trial, "kept in memory")
+        self.pilot.planning.switch(file, applied, {site: memo.variant(file.sites[site])})
 
     def around(self, recall: Recall, file: InstrumentedFile, owner: str) -> None:
         """Puts what keeps results around a substitute that now stands in its place."""

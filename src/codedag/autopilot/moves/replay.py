@@ -130,6 +130,9 @@ class Replay:
             "substitute": self._call,
             "remember": self._prefix,
             "recall": self._kept_call,
+            "memoise": lambda file, move: self.pilot.recalled.memoise(
+                file, move.function, move.sites[0], move.chain[0], is_known=True
+            ),
         }.get(move.kind)
         if move.kind in GONE:
             raise Declined(GONE[move.kind])

@@ -19,7 +19,7 @@ from codedag.migrate.trial import EVERY, FIRST, RAREST, Trial
 from codedag.plan.serial import serial_plan
 from codedag.trace.recorder import shown_path
 
-MEMOS = ("remember", "recall")  # kinds of changes that keep results
+MEMOS = ("remember", "recall", "memoise", "items")  # kinds of changes that keep results
 WORTH_NAMING = 0.05  # share of the observed time from which an unchanged operation is named in the report
 #: What results of the looser classes are checked with (backends/proof.py).
 TOLERANCES = {

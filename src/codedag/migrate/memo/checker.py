@@ -43,7 +43,8 @@ class Checker:
 
     def __init__(self, plain: Callable[[CodeType], CodeType] = lambda code: code) -> None:
         self.reads, self._plain = Reads(plain), plain
-        self.reason, self._index = "", -1
+        self.reason = ""
+        self._index: Any = ABSENT
         self.is_general = False  # whether nothing but the index decides what the items of the dataset read and run
         self.files: list[tuple[Any, FileState]] = []
         self._own: dict[int, Any] = {}
@@ -55,12 +56,12 @@ class Checker:
         self.member = Members(self).member
         self._twins = Twins(self)
 
-    def run(self, dataset: Any, index: int, reads: Reads) -> Any:
-        """An item of a dataset, followed; Refused if it cannot be known to be harmless."""
-        self.reads, self._index, self.is_general = reads, index, True
+    def run(self, make: Callable[[], Any], reads: Reads, index: Any = ABSENT) -> Any:
+        """What `make` does, followed; Refused if it may have an effect.  `index`: of an item of a dataset."""
+        self.reads, self._index, self.is_general = reads, index, index is not ABSENT
         reads.begin()
         self.reason, self.files, self._own, self.covered, self._depth = "", [], {}, {}, 0
-        found = self.item(dataset, index)
+        found = make()
         if self.reason:
             raise Refused
         return found

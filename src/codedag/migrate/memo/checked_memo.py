@@ -1,0 +1,411 @@
+"""Memo of what Python code makes that draws nothing and has no effect: items of datasets, results of functions.
+
+A value is kept after the code that makes it was followed (`checker.py`) down to functions that are known to have no
+effect.  It is handed out again, as a copy, while everything that it was made from is as it was: names, attributes and
+elements that the code read, the state of its files, settings and code of libraries.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from types import CodeType, FrameType
+from typing import Any
+
+from codedag.backends.same import same
+from codedag.instrument.warned import calls_back, unheard
+from codedag.ir import clock as time
+from codedag.ir.verdict import No
+from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.memo.ambient import LibraryCode, around_now
+from codedag.migrate.memo.checker import Checker, Refused
+from codedag.migrate.memo.copies import copied, size_of
+from codedag.migrate.memo.file_state import file_state
+from codedag.migrate.memo.reads import Read, Reads, for_index, is_array
+from codedag.migrate.memo.store import Memory
+from codedag.migrate.trial import StopIfRaised, Trial, median
+
+SETTLED_NS = 100_000_000  # a file that was changed within this time may change again without a new time stamp
+REFUSALS_MAX = 24  # items of a dataset that cannot be kept, after which no other is tried unless some were kept
+FOLLOW_EVERY = 64  # items per one that is followed, where all others are known to do the same
+CHECKED_FIRST = 4  # items of a dataset whose checked twin is compared with the item as written
+SEEN_MAX = 1 << 20  # keys of one holder that are remembered as seen
+STATES_EVERY = 16  # items per comparison of the random streams, after the first ones
+#: Seconds that filling may always take, and the share of the time since the beginning: for items that came twice, and
+#: for those that are only expected to.
+FILL_SECONDS, FILL_SHARE, FILL_SHARE_EXPECTED = 0.2, 0.1, 0.03
+TIMED_ITEMS = 9  # of a dataset that run as written first; their median decides
+TOO_SHORT = "its items take less time than keeping them does"
+_LISTS = frozenset({list, tuple, range, type(iter([])), type(iter(())), type(iter(range(0)))})
+
+
+class Entry:
+    """An item that is kept, and what it was made from."""
+
+    __slots__ = ("files", "shared", "single", "value")
+
+    def __init__(self, value: Any, shared: tuple[Read, ...], single: tuple[Read, ...], files: tuple[Any, ...]) -> None:
+        self.value, self.shared, self.single, self.files = value, shared, single, files
+
+
+class Kept:
+    """What is kept of one holder."""
+
+    def __init__(self, reads: Reads) -> None:
+        self.reads = reads
+        self.entries: dict[Any, Entry] = {}
+        self.seen: set[Any] = set()
+        self.refused: dict[Any, str] = {}
+        self.made, self.nbytes = 0, 0
+        self.timed: list[float] = []  # seconds of the first items, as written
+        self.is_short = False  # whether these say that keeping items takes longer than making them
+        self.recipe: Entry | None = None  # an item such that all others read and run the same, for their own index
+
+
+class Wanted:
+    """A value that is asked for: of which holder, under which key, and how it is made as written."""
+
+    __slots__ = ("args", "function", "holder", "is_item", "key", "keywords")
+
+    def __init__(
+        self, holder: Any, key: Any, function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
+        *, is_item: bool = False,
+    ) -> None:  # fmt: skip
+        self.holder, self.key, self.function, self.args, self.keywords = holder, key, function, args, keywords
+        self.is_item = is_item  # of a container, whose subscript is followed
+
+    def made(self, call: Callable[..., Any]) -> Any:
+        """The value as the program makes it."""
+        return call(self.function, self.args, self.keywords)
+
+    def followed(self, checker: Checker, reads: Reads) -> Any:
+        """The value made by its checked twin."""
+        if self.is_item:
+            return checker.run(lambda: checker.item(*self.args), reads, self.key)
+        return checker.run(lambda: checker.call(self.function, *self.args, **self.keywords), reads)
+
+
+class CheckedMemo:
+    """What is kept of all holders (datasets, functions), and the trial that it is on."""
+
+    refusals_max = REFUSALS_MAX
+
+    def __init__(
+        self, trial: Trial, memory: Memory, plain: Callable[[CodeType], CodeType] = lambda code: code,
+        expects_repeats: Callable[[], bool] = lambda: False, least_seconds: float = 0.0,
+    ) -> None:  # fmt: skip
+        self.trial, self.memory, self._expects = trial, memory, expects_repeats
+        self._least_seconds = least_seconds  # that a value takes to make if it is worth keeping
+        self._plain = plain
+        self._checker = Checker(plain)
+        self._holders: dict[int, tuple[Any, Kept]] = {}
+        self._lock = threading.Lock()  # one value is followed at a time; who finds it taken runs as written
+        self._code, self._around = LibraryCode(), around_now()
+        self.reasons: dict[str, int] = {}  # why values are not kept
+        self._is_eager: bool | None = None
+        #: What was found to be as it was in this batch, in which nothing but kept items ran since; None: not known.
+        self._held: set[int] | None = None
+        self._batch_seconds = 0.0  # of looking at what all items of a batch share, in this call
+        self._began, self._fill_seconds, self._native_seconds = time.perf_counter(), 0.0, 0.0
+        self.names: list[str] = []  # of the holders that were looked at
+
+    def given(self, wanted: Wanted, call: Callable[..., Any], frame: FrameType, *, is_open: bool) -> Any:
+        """The value: as it was kept, or made and perhaps kept."""
+        began, self._batch_seconds = time.thread_time(), 0.0
+        found = attempt(self._found, wanted, frame) if is_open else None
+        if type(found) is tuple:
+            return self._handed_out(found[0], began, wanted, call)
+        self.trial.cost += time.thread_time() - began
+        if type(found) is _Fill:
+            return self._filled(found, wanted, call, frame)
+        self._held = None
+        if type(found) is Kept:
+            return self._timed(found, wanted, call)
+        return wanted.made(call)
+
+    def _timed(self, kept: Kept, wanted: Wanted, call: Any) -> Any:
+        """A value as written, one of those whose times decide whether those of its holder are kept."""
+        began = time.thread_time()
+        value = wanted.made(call)
+        kept.timed.append(time.thread_time() - began)
+        kept.is_short = len(kept.timed) >= TIMED_ITEMS and median(kept.timed) < self._least_seconds
+        if kept.is_short:
+            self.reasons[TOO_SHORT] = self.reasons.get(TOO_SHORT, 0) + 1
+            self.trial.decline(TOO_SHORT)
+        return value
+
+    # -- finding
+
+    def _found(self, wanted: Wanted, frame: FrameType) -> Any:
+        """A copy of a kept value in a tuple, what is to be filled, or nothing."""
+        kept, index = self._of(wanted.holder), wanted.key
+        entry = kept.entries.get(index)
+        if entry is not None:
+            if self._holds(kept, entry, frame):
+                return (copied(entry.value),)
+            self._drop(kept, index)
+        if self._is_hopeless(kept) or index in kept.refused or kept.is_short:
+            return None
+        if self._least_seconds and len(kept.timed) < TIMED_ITEMS:
+            return kept
+        has_come = index in kept.seen
+        if len(kept.seen) < SEEN_MAX:
+            kept.seen.add(index)
+        return _Fill(kept) if self._may_fill(has_come or entry is not None) else None
+
+    def _may_fill(self, has_come: bool) -> bool:
+        """Whether an item is kept now: it has come before or will come again, and filling takes little time."""
+        if self._is_eager is None:
+            self._is_eager = self._expects()
+        share = FILL_SHARE if has_come else FILL_SHARE_EXPECTED
+        allowed = FILL_SECONDS + share * (time.perf_counter() - self._began)
+        return (has_come or self._is_eager) and self._fill_seconds < allowed
+
+    def _of(self, holder: Any) -> Kept:
+        found = self._holders.get(id(holder))
+        if found is None or found[0]() is not holder:
+            forget = partial(self._gone, id(holder))
+            self._holders[id(holder)] = found = (weakref.ref(holder, forget), Kept(Reads(self._plain)))
+            name = getattr(holder, "__qualname__", type(holder).__qualname__)
+            self.names += [] if name in self.names else [name]
+        return found[1]
+
+    def _is_hopeless(self, kept: Kept) -> bool:
+        """Whether so many values could not be kept that no other is tried."""
+        return len(kept.refused) >= self.refusals_max and len(kept.refused) > 8 * kept.made
+
+    def _gone(self, number: int, _: Any) -> None:
+        gone = self._holders.pop(number, None)
+        self.memory.nbytes -= gone[1].nbytes if gone is not None else 0
+
+    def _holds(self, kept: Kept, entry: Entry, frame: FrameType) -> bool:
+        """Whether an item would be made now as it was."""
+        if not self._is_current(kept, entry, frame) or not kept.reads.hold(entry.single):
+            return False
+        return all(file_state(path) == state for path, state in entry.files)
+
+    def _is_current(self, kept: Kept, entry: Entry, frame: FrameType) -> bool:
+        """Whether settings, library code and what an item shares with others are as they were; once a batch."""
+        held = self._held
+        if held is None:
+            began = time.thread_time()
+            now = around_now()
+            if now != self._around or not self._code.heed() or calls_back():
+                self._around = now
+                self._forget()
+                return False
+            held = self._held = set() if _is_plain_loop(frame) else None
+            self._batch_seconds += time.thread_time() - began
+        if held is None or id(entry.shared) not in held:
+            began = time.thread_time()
+            if not kept.reads.hold(entry.shared):
+                return False
+            if held is not None:
+                held.add(id(entry.shared))
+            self._batch_seconds += time.thread_time() - began
+        return True
+
+    # -- handing out
+
+    def _handed_out(self, value: Any, began: float, wanted: Wanted, call: Any) -> Any:
+        """What was kept; now and then the item is made all the same, used and compared."""
+        batch_seconds = self._batch_seconds  # paid by one item for all: no time of this one
+        if not self.trial.due():
+            self.trial.cost += batch_seconds
+            return value
+        between, self._held = time.thread_time(), None
+        with StopIfRaised(self.trial):
+            original = wanted.made(call)
+        ended = time.thread_time()
+        seconds = max(between - began - batch_seconds, 1e-7)
+        self.trial.record(ended - between, seconds, attempt(same, original, value))
+        return original
+
+    # -- filling
+
+    def _filled(self, fill: _Fill, wanted: Wanted, call: Any, frame: FrameType) -> Any:
+        """The item, kept: made by its checked twin, or as written if that cannot be or is proven to do the same."""
+        began, kept, index = time.thread_time(), fill.kept, wanted.key
+        as_others = kept.recipe is not None and kept.made % FOLLOW_EVERY != 0
+        made = None if as_others else attempt(self._checked, fill, wanted)
+        is_current = (
+            as_others and kept.recipe is not None and attempt(self._is_current, kept, kept.recipe, frame) is True
+        )
+        if not is_current:
+            self._held = None  # an item that does as others has no effect
+        between = time.thread_time()
+        if type(made) is tuple and kept.made > CHECKED_FIRST:
+            self._spend(between - began - self._native_seconds)
+            return made[0]
+        original = wanted.made(call)
+        ended = time.thread_time()
+        if is_current:
+            attempt(self._keep_as_others, kept, index, original)
+        elif type(made) is tuple:
+            self._native_seconds = ended - between
+            verdict = attempt(same, original, made[0])
+            if isinstance(verdict, No | Failed):
+                self._drop(kept, index)
+                self._refuse(kept, index, f"its twin gave something else ({verdict.reason})")
+        self._spend(between - began + time.thread_time() - ended)
+        return original
+
+    def _keep_as_others(self, kept: Kept, index: int, value: Any) -> None:
+        """Keeps an item that ran as written: what it reads and runs is that of the recipe, but for the index."""
+        recipe = kept.recipe
+        if recipe is None or not _is_alike(value, recipe.value):
+            return
+        single = tuple(read for each in recipe.single if (read := for_index(each, index)) is not None)
+        if len(single) == len(recipe.single):
+            self._put(kept, index, Entry(copied(value), recipe.shared, single, ()))
+
+    def _spend(self, seconds: float) -> None:
+        self._fill_seconds += seconds
+        self.trial.cost += max(seconds, 0.0)
+
+    def _checked(self, fill: _Fill, wanted: Wanted) -> Any:
+        """The item in a tuple if its checked twin ran to its end and it is kept now; else nothing."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            return self._follow(fill, wanted)
+        finally:
+            self._checker.end()
+            self._lock.release()
+
+    def _follow(self, fill: _Fill, wanted: Wanted) -> Any:
+        kept, index = fill.kept, wanted.key
+        compares = kept.made < STATES_EVERY or kept.made % STATES_EVERY == 0
+        streams = _streams() if compares else None
+        around = around_now()
+        try:
+            with unheard("error"):
+                value = wanted.followed(self._checker, kept.reads)
+        except Refused:
+            self._refuse(kept, index, self._checker.reason)
+            return None
+        why = self._why_not(value) or ("it draws random numbers" if compares and streams != _streams() else "")
+        if why or around != around_now():
+            self._refuse(kept, index, why or "it changes settings of a library")
+            return None
+        return self._keep(kept, index, value, around)
+
+    def _keep(self, kept: Kept, index: Any, value: Any, around: tuple[Any, ...]) -> Any:
+        for leaf in self._checker.leaves:
+            self._code.note(leaf)
+        self._checker.leaves.clear()
+        if around != self._around or not self._code.heed():
+            self._around = around
+            self._forget()
+        files = tuple(dict.fromkeys(self._checker.files))
+        newest = max((state.stamp_ns for _, state in files), default=0)
+        if time.time_ns() - newest < SETTLED_NS or any(file_state(path) != state for path, state in files):
+            return (value,)
+        entry = Entry(copied(value), *kept.reads.freeze(), files)
+        self._put(kept, index, entry)
+        is_general = self._checker.is_general and not files
+        kept.recipe = entry if is_general and kept.made > CHECKED_FIRST else None
+        return (value,)
+
+    def _put(self, kept: Kept, index: Any, entry: Entry) -> None:
+        frozen = sum(len(getattr(read[3], "content", b"")) for read in entry.single)
+        nbytes = size_of(entry.value) + 600 + 120 * len(entry.single) + frozen
+        if self.memory.takes(nbytes):
+            kept.entries[index] = entry
+            kept.made, kept.nbytes = kept.made + 1, kept.nbytes + nbytes
+
+    def _why_not(self, value: Any) -> str:
+        """Why an item cannot be kept: it is not its own, or no copy could stand for it."""
+        places: list[tuple[int, int]] = []
+        if not self._is_free(value, places):
+            return "it hands out something that it did not make"
+        places.sort()
+        if any(end > start for (_, end), (start, _) in pairwise(places)):
+            return "two parts of it share memory"
+        copy = copied(value)
+        if copy is None or not same(value, copy):
+            return f"a copy of its {type(value).__name__} could be told from the original"
+        return ""
+
+    def _is_free(self, value: Any, places: list[tuple[int, int]]) -> bool:
+        """Whether nobody else holds what could be changed in an item; where its arrays lie."""
+        if type(value) in (tuple, list):
+            return (type(value) is tuple or self._checker.is_own(value)) and all(
+                self._is_free(v, places) for v in value
+            )
+        if type(value) is dict:
+            return self._checker.is_own(value) and all(self._is_free(v, places) for v in value.values())
+        if is_array(value):
+            places.append(_bounds(value))
+            return self._checker.is_own(value)
+        numpy = sys.modules.get("numpy")
+        if type(value) in (int, float, bool, str, bytes, type(None)) or (numpy and isinstance(value, numpy.generic)):
+            return True
+        return self._checker.is_own(value)
+
+    def _refuse(self, kept: Kept, index: Any, why: str) -> None:
+        kept.refused[index] = why
+        self.reasons[why] = self.reasons.get(why, 0) + 1
+        self.trial.decline(why)
+
+    def _drop(self, kept: Kept, index: Any) -> None:
+        if kept.entries.pop(index, None) is not None:
+            share = kept.nbytes // (len(kept.entries) + 1)
+            kept.nbytes -= share
+            self.memory.nbytes -= share
+
+    def _forget(self) -> None:
+        for _, kept in self._holders.values():
+            self.memory.nbytes -= kept.nbytes
+            kept.entries.clear()
+            kept.nbytes = 0
+
+
+class _Fill:
+    """An item that is to be followed and kept."""
+
+    __slots__ = ("kept",)
+
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
+
+
+def _is_alike(value: Any, other: Any) -> bool:
+    """Whether two items have the same types all the way down."""
+    if type(value) is not type(other):
+        return False
+    if type(value) in (tuple, list):
+        return len(value) == len(other) and all(map(_is_alike, value, other))
+    if type(value) is dict:
+        return value.keys() == other.keys() and all(_is_alike(value[key], other[key]) for key in value)
+    return True
+
+
+def _is_plain_loop(frame: FrameType) -> bool:
+    """Whether torch goes through a list of indices, so that no code of the program runs between two items."""
+    space = frame.f_locals
+    return type(space.get(".0", space.get("possibly_batched_index"))) in _LISTS
+
+
+def _bounds(value: Any) -> tuple[int, int]:
+    """First and last byte of an array or tensor."""
+    numpy: Any = sys.modules["numpy"]
+    low, high = numpy.lib.array_utils.byte_bounds(value if hasattr(value, "flags") else value.numpy())
+    return int(low), int(high)
+
+
+def _streams() -> list[Any]:
+    """The states of the three global random streams."""
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    found: list[Any] = [random.getstate()]
+    if numpy is not None and "numpy.random" in sys.modules:
+        state = numpy.random.get_state()
+        found.append((state[1].tobytes(), *state[2:]))
+    if torch is not None:
+        found.append(torch.get_rng_state().numpy().tobytes())
+    return found
