@@ -27,7 +27,7 @@ def is_hot(function: HotFunction, report: HeatReport) -> bool:
     """Whether a function takes enough of the time of late that a change in it could pay."""
     if is_protected(function.file):
         return False
-    least = PACKAGE_SELF_SHARE_MIN if is_installed(function.file) else USER_SHARE_MIN
+    least = PACKAGE_SELF_SHARE_MIN if _counts_by_itself(function) else USER_SHARE_MIN
     return share_of(function, report) >= least
 
 
@@ -71,8 +71,13 @@ def opening_price(path: str, *, is_compiler_running: bool = False) -> float:
 
 def share_of(function: HotFunction, report: HeatReport) -> float:
     """The share of the CPU time of late that changes in a function could reach: of a package's, its own time alone."""
-    seconds = function.recent_self_seconds if is_installed(function.file) else function.recent_seconds
+    seconds = function.recent_self_seconds if _counts_by_itself(function) else function.recent_seconds
     return min(seconds / max(report.recent_cpu_seconds, 1e-9), 1.0)
+
+
+def _counts_by_itself(function: HotFunction) -> bool:
+    """Whether a function is a package's; what makes items of a dataset is where work on each is written, anywhere."""
+    return is_installed(function.file) and not function.qualname.endswith(".__getitem__")
 
 
 def busy_share(report: HeatReport) -> float:

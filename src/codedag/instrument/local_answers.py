@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-#: 8 kB take 60 to 100 ms of CPU; starting the compiler process takes 300 ms more.
-LOCAL_SOURCE_NBYTES_MAX = 8_000
+#: 16 kB take 120 to 200 ms of CPU; starting the compiler process takes 300 ms more.
+LOCAL_SOURCE_NBYTES_MAX = 16_000
 
 
 def source_nbytes(paths: str | tuple[str, ...]) -> float:

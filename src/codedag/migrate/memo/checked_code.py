@@ -22,7 +22,7 @@ from codedag.ir.verdict import No
 PREFIX = "_codedag_"
 #: What a twin calls; each is a free variable of it.
 HELPERS = (
-    "aug_item", "call", "context", "contains", "formatted", "item", "iterated", "made", "mapping", "member", "method",
+    "aug_item", "call", "context", "contains", "formatted", "imported", "item", "iterated", "made", "mapping", "member", "method",
     "operate", "refuse", "set_item", "slice", "test", "unpacked", "varying",
 )  # fmt: skip
 #: Of a subscript: an argument of the function that is never set, the same for all items, or anything else.
@@ -35,7 +35,7 @@ _OPERATORS = {
 }  # fmt: skip
 _WORDS = {
     "Raise": "it raises an exception", "Lambda": "it makes a function", "FunctionDef": "it makes a function",
-    "ClassDef": "it makes a class", "Import": "it imports a module", "ImportFrom": "it imports a module",
+    "ClassDef": "it makes a class", "Import": "it imports a module", "ImportFrom": "it imports from a package",
     "Attribute": "it assigns an attribute", "Assign": "it assigns an attribute", "AugAssign": "it assigns an attribute",
     "Subscript": "it assigns several elements at once", "Delete": "it deletes something",
 }  # fmt: skip
@@ -360,6 +360,20 @@ class _Checked(ast.NodeTransformer):
         if any(isinstance(each, ast.Tuple) for each in node.targets) and not isinstance(node.value, ast.Tuple):
             value = _call("unpacked", value)
         return ast.copy_location(ast.Assign(node.targets, value), node)
+
+    def visit_Import(self, node: ast.Import) -> Any:
+        if any("." in each.name for each in node.names):
+            return self._refused(node)
+        return [self._bound(node, each.asname or each.name, each.name) for each in node.names]
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
+        if node.level or node.module is None or node.names[0].name == "*":
+            return self._refused(node)
+        return [self._bound(node, each.asname or each.name, node.module, each.name) for each in node.names]
+
+    def _bound(self, node: ast.stmt, name: str, *what: str) -> ast.stmt:
+        value = _call("imported", *map(ast.Constant, what))
+        return ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
         if not isinstance(node.target, ast.Name):

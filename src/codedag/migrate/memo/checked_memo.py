@@ -31,7 +31,7 @@ from codedag.migrate.memo.store import Memory
 from codedag.migrate.trial import StopIfRaised, Trial, median
 
 SETTLED_NS = 100_000_000  # a file that was changed within this time may change again without a new time stamp
-REFUSALS_MAX = 24  # items of a dataset that cannot be kept, after which no other is tried unless some were kept
+REFUSALS_MAX = 6  # items of a dataset that cannot be kept, after which no other is tried unless some were kept
 FOLLOW_EVERY = 64  # items per one that is followed, where all others are known to do the same
 CHECKED_FIRST = 4  # items of a dataset whose checked twin is compared with the item as written
 SEEN_MAX = 1 << 20  # keys of one holder that are remembered as seen

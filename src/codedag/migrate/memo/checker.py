@@ -28,7 +28,7 @@ from codedag.migrate.memo.pictures import opens
 from codedag.migrate.memo.reads import ABSENT, ARRAY_NBYTES_MAX, ELEMENTS_MAX, Reads, is_array
 
 DEPTH_MAX = 40
-_BUILTINS = vars(builtins)
+_BUILTINS, _IMPORT = vars(builtins), builtins.__import__
 _NUMBERS = frozenset({int, float, bool, str, type(None)})
 _FLAT = frozenset({int, float, bool, str, bytes, type(None), complex, type(Ellipsis), type, slice, range, FunctionType})
 _SEQUENCES = frozenset({list, tuple})
@@ -212,6 +212,15 @@ class Checker:
         for each in hooks:
             self.reads.inside(each)
         return self.reads.attribute(module, "forward")
+
+    def imported(self, module: str, name: str = "") -> Any:
+        """What an `import` statement binds: a module that is loaded already, or a name in it."""
+        if self.reads.name(_BUILTINS, "__import__") is not _IMPORT:
+            self.refuse("imports run code of the program's own")
+        found = self.reads.name(sys.modules, module)
+        if not isinstance(found, ModuleType) or getattr(getattr(found, "__spec__", None), "_initializing", False):
+            self.refuse(f"it imports {module}, which is not loaded")
+        return self.member(found, name) if name else found
 
     # -- what is the item's own
 
