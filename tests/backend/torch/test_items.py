@@ -16,7 +16,9 @@ import torch
 
 from codedag.backends.same import same
 from codedag.instrument.sites import GETITEM, SiteInfo
-from codedag.migrate.memo.items import TOO_SHORT, ItemMemo
+from codedag.migrate.memo.checked_memo import TOO_SHORT
+from codedag.migrate.memo.function_memo import FunctionMemo
+from codedag.migrate.memo.items import ItemMemo
 from codedag.migrate.memo.store import Memory
 from codedag.migrate.trial import Trial
 
@@ -48,7 +50,7 @@ def played(source, folder, name, memo=None):
     """What every item of every pass is, or how it fails; and what the random streams are at the end."""
     (folder / "files").mkdir(parents=True)
     module, data = _made(source, folder, name)
-    take = (lambda data, i: data[i]) if memo is None else memo.variant(Site)
+    take = (lambda data, i: data[i]) if memo is None else taken_by(memo)
     random.seed(1), numpy.random.seed(1), torch.manual_seed(1)
     found = []
     for number in range(PASSES):
@@ -63,6 +65,12 @@ def played(source, folder, name, memo=None):
         module.between(data, number)
         found.append((random.random(), numpy.random.rand(), torch.rand(1).item()))
     return found
+
+
+def taken_by(memo):
+    """How an item is taken: by the variant of a subscript, or of a call of the method behind it."""
+    variant = memo.variant(Site)
+    return variant if isinstance(memo, ItemMemo) else lambda data, i: variant(data.__getitem__, i)
 
 
 def _made(source, folder, name):
@@ -92,9 +100,13 @@ def memo_of(**settings):
     return ItemMemo(Trial("items", ignores_speed=True, first=2, every=20), Memory(1 << 28), **settings)
 
 
+def calls_of(**settings):
+    return FunctionMemo(Trial("calls", ignores_speed=True, first=2, every=20), Memory(1 << 28), **settings)
+
+
 def both(source, tmp_path, monkeypatch, memo):
-    monkeypatch.setattr("codedag.migrate.memo.items.SETTLED_NS", 0)
-    monkeypatch.setattr("codedag.migrate.memo.items.FILL_SECONDS", 60.0)
+    monkeypatch.setattr("codedag.migrate.memo.checked_memo.SETTLED_NS", 0)
+    monkeypatch.setattr("codedag.migrate.memo.checked_memo.FILL_SECONDS", 60.0)
     plain = played(source, tmp_path / "plain", "item_program")
     settings_before()
     again = played(source, tmp_path / "kept", "item_program", memo)
@@ -121,6 +133,26 @@ def test_items_are_those_of_the_dataset_as_written(tmp_path, monkeypatch, name):
 @pytest.mark.parametrize("name", item_programs.PROGRAMS)
 def test_items_that_are_kept_at_once_are_those_of_the_dataset_as_written(tmp_path, monkeypatch, name):
     both(item_programs.PROGRAMS[name], tmp_path, monkeypatch, memo_of(expects_repeats=lambda: True))
+
+
+@pytest.mark.parametrize("name", item_programs.PROGRAMS)
+def test_calls_of_a_method_are_those_of_the_method_as_written(tmp_path, monkeypatch, name):
+    both(item_programs.PROGRAMS[name], tmp_path, monkeypatch, calls_of(expects_repeats=lambda: True))
+
+
+@pytest.mark.parametrize("name", item_programs.KEPT)
+def test_what_calls_without_draws_give_is_kept(tmp_path, monkeypatch, name):
+    memo = calls_of()
+    both(item_programs.KEPT[name], tmp_path, monkeypatch, memo)
+    assert memo.trial.calls == (PASSES - 2) * 12, memo.reasons
+
+
+@pytest.mark.parametrize("name", item_programs.REFUSED)
+def test_calls_with_effects_are_not_kept(tmp_path, monkeypatch, name):
+    memo = calls_of()
+    both(item_programs.REFUSED[name][1], tmp_path, monkeypatch, memo)
+    assert memo.trial.calls == 0
+    assert not memo.trial.active, "three refusals, and it is not tried again"
 
 
 @pytest.mark.parametrize("name", item_programs.KEPT)
@@ -158,7 +190,7 @@ def test_what_is_kept_of_a_dataset_goes_with_it(tmp_path, monkeypatch):
 def test_items_that_read_only_their_own_elements_are_kept_without_being_followed(tmp_path, monkeypatch):
     memo, followed = memo_of(), []
     run = memo._checker.run
-    monkeypatch.setattr(memo._checker, "run", lambda *args: followed.append(args[1]) or run(*args))
+    monkeypatch.setattr(memo._checker, "run", lambda *args: followed.append(args[2]) or run(*args))
     both(item_programs.KEPT["a row of a table"], tmp_path, monkeypatch, memo)
     assert len(followed) == 5
     assert memo.trial.calls == (PASSES - 2) * 12
