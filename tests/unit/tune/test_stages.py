@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import numpy as np
 import pytest
 
@@ -81,3 +83,26 @@ def test_operands_are_swapped_so_that_columns_are_contiguous(codedag_home):
     found = contraction_of(program)
     assert found.swapped
     assert [axis.extent for axis in (*found.rows, *found.columns, *found.inner)] == [60, 50, 4]
+
+
+LIMITED = {
+    "relu": (lambda x: np.maximum(x, 0), "f4[200,300]"),
+    "relu f8": (lambda x: np.maximum(x, 0) + 1, "f8[200,300]"),
+    "unit interval": (lambda x: np.clip(x * 2, 0, 1), "f4[200,300]"),
+    "relu 6": (lambda x: np.minimum(np.maximum(x, 0), 6) / 6, "f4[200,300]"),
+    "bytes": (lambda x: np.clip(x * 2 + 3, 0, 255).astype(np.uint8), "f4[200,300]"),
+}
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_a_limit_of_zero_leaves_the_loop_its_vectors(name, compiler, codedag_home, tmp_path):
+    """What is told of zeros of both signs and of NaN must not become branches."""
+    if "gcc" not in compiler.version.lower() and "free software" not in compiler.version.lower():
+        pytest.skip("another compiler does not say what it made vectors of")
+    function, like = LIMITED[name]
+    source = tmp_path / "kernel.c"
+    emitted = Task.of(function, like=like).family.emitted({"sketch": "rows", "vb": 32, "unroll": 1})
+    source.write_text(emitted.source)
+    command = [*compiler.command, *compiler.flags, *emitted.flags, "-fopt-info-vec-optimized", "-c", str(source)]
+    said = subprocess.run([*command, "-o", str(tmp_path / "k.o")], capture_output=True, text=True, check=True)
+    assert "loop vectorized" in said.stderr

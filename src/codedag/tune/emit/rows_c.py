@@ -106,7 +106,7 @@ class Writer:
             elif stage.reduction is not None:
                 texts[-1] += self._reduction(number, stage)
             else:
-                texts[-1] += self._elements(number, stage)
+                texts[-1] += self._elements(stage)
         return texts, tuple(calls)
 
     # where things lie
@@ -124,6 +124,10 @@ class Writer:
         if load.buffer in self.offsets:
             row = self.inner(buffer)
         return Place(self._base(load.buffer, row), buffer.dtype, {"row": row, **factors}, base)
+
+    def places(self, stage: Stage) -> dict[Load, Place]:
+        """How every load of a stage moves."""
+        return {load: self.place(load) for load in dict.fromkeys(loads_of(stage.expr))}
 
     def _base(self, name: str, row: int) -> str:
         """The C pointer to the first element of the first row of this piece."""
@@ -163,11 +167,10 @@ class Writer:
 
     # stages
 
-    def _elements(self, number: int, stage: Stage) -> str:
-        """Loops over all elements of a stage; the innermost ones are joined where memory allows it."""
-        loads = list(dict.fromkeys(loads_of(stage.expr)))
-        places = {load: self.place(load) for load in loads}
-        target = self.target(stage)
+    def walked(self, stage: Stage) -> tuple[list[Loop], Place, dict[Load, Place]]:
+        """The loops over all elements of a stage, the innermost ones joined where memory allows it, and its arrays."""
+        places, target = self.places(stage), self.target(stage)
+        loads = list(places)
         loops = [loop for loop in self.loops(stage) if loop.extent != 1]
         key = target if self.point.get("walk", "out") == "out" or not loads else places[loads[0]]
         if len(loops) > 1:
@@ -176,10 +179,10 @@ class Writer:
         if self.point.get("expand", 1) and len(loops) > 1 and _is_short(loops[-1]):
             every = expanded(every, loops, self.expand)
         loops, every = merged(loops, every)
-        target, places = every[0], dict(zip(loads, every[1:], strict=True))
-        return self._nest(stage, loops, target, places)
+        return loops, every[0], dict(zip(loads, every[1:], strict=True))
 
-    def _nest(self, stage: Stage, loops: list[Loop], target: Place, places: dict[Load, Place]) -> str:
+    def _elements(self, stage: Stage) -> str:
+        loops, target, places = self.walked(stage)
         inner = loops[-1] if loops else Loop("one", 1)
         outer = loops[:-1]
         names: dict[Load, str] = {}
@@ -196,7 +199,7 @@ class Writer:
         )
         value, dtype = body.value(stage.expr)
         if is_float(dtype) and stage is self.staged.stages[-1]:
-            body.lines.append(f"odd |= {value} != {value};")
+            body.tell_nan(value)
         head = "".join(f"    for (long {loop.name} = 0; {loop.name} < {loop.text}; {loop.name}++)\n" for loop in outer)
         unroll = f"#pragma GCC unroll {self.point['unroll']}\n" if int(self.point.get("unroll", 1)) > 1 else ""
         lines = "\n            ".join(body.lines)
@@ -207,8 +210,7 @@ class Writer:
         )
 
     def _reduction(self, number: int, stage: Stage) -> str:
-        places = {load: self.place(load) for load in dict.fromkeys(loads_of(stage.expr))}
-        function, text = reduction_text(number, stage, self.loops(stage), self.target(stage), places)
+        function, text = reduction_text(number, stage, self.loops(stage), self.target(stage), self.places(stage))
         self.functions.append(function)
         return text
 

@@ -36,15 +36,24 @@ def reduction_text(
     number: int, stage: Stage, loops: list[Loop], target: Place, places: dict[Load, Place]
 ) -> tuple[str, str]:
     """The functions of a reduction, and the loops that use them."""
-    assert stage.reduction is not None
-    order = stage.reduction.order
     reduced = [Loop(name, extent) for name, extent in stage.reduced if extent != 1]
-    if stage.reduction.op == "sum" and is_float(stage.target.dtype) and order != ACROSS:
+    walk = walk_of(stage, loops, places)
+    if walk == "blocks":
         return _pairwise(number, stage, loops, reduced, target, places)
-    lies_apart = loops and any(loop.name != "row" for loop in loops) and not _trailing(reduced, places)
-    if order == ACROSS or lies_apart or len(merged(reduced, list(places.values()))[0]) > 1:
+    if walk == "across":
         return "", _across(stage, loops, reduced, target, places)
     return _chosen(number, stage, loops, reduced, target, places)
+
+
+def walk_of(stage: Stage, loops: list[Loop], places: dict[Load, Place]) -> str:
+    """How a reduction goes through memory: along a line in blocks or in chunks, or across it."""
+    assert stage.reduction is not None
+    order = stage.reduction.order
+    if stage.reduction.op == "sum" and is_float(stage.target.dtype) and order != ACROSS:
+        return "blocks"
+    reduced = [Loop(name, extent) for name, extent in stage.reduced if extent != 1]
+    lies_apart = loops and any(loop.name != "row" for loop in loops) and not _trailing(reduced, places)
+    return "across" if order == ACROSS or lies_apart or len(merged(reduced, list(places.values()))[0]) > 1 else "chunks"
 
 
 def _trailing(reduced: list[Loop], places: dict[Load, Place]) -> bool:
@@ -143,7 +152,7 @@ def _across(stage: Stage, loops: list[Loop], reduced: list[Loop], target: Place,
     begin = f"({kind}){start_of_sums()} + " if op == "sum" and is_float(stage.target.dtype) else ""
     step = target.factors.get(inner.name, 0)
     if is_float(dtype):
-        body.lines.append(f"odd |= {value} != {value};")
+        body.tell_nan(value)
         if op != "sum":
             body.lines.append(f"odd |= !(first) & ({value} == 0) & (o[i*{step}L] == 0);")
     lines = "\n            ".join(body.lines)
