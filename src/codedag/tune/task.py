@@ -28,6 +28,7 @@ from codedag.tune.model.network import Network
 from codedag.tune.model.shipped import refined_model, shipped_model
 from codedag.tune.program.einsum_text import program_of_text
 from codedag.tune.program.operators import OPERATORS, program_of_name
+from codedag.tune.program.orders import stated
 from codedag.tune.program.program import Program
 from codedag.tune.program.recorder import NBYTES_MAX, type_of
 from codedag.tune.schedule.family import EXACT, ContractionFamily, family_of
@@ -79,6 +80,8 @@ class Task:
         if not isinstance(what, str):
             raise CannotTune(f"a task is a name, an index text or a function, not {what!r}")
         if "->" in what:
+            if not isinstance(sizes, dict | None):
+                raise CannotTune(f"sizes are {sizes!r}, not a dict of axes", hint="Say sizes={'i': 300, 'k': 200}.")
             whole = {name: _whole(f"axis {name}", size) for name, size in (sizes or {}).items()}
             program = program_of_text(what, whole, _checked_type(dtype, ("f4", "f8")))
             _bounded(program)
@@ -203,7 +206,8 @@ class Task:
         """The best point that a search finds; with `measure`, nothing else is asked and nothing is stored."""
         if search not in STRATEGIES:
             raise CannotTune(f"there is no search {search!r}", hint=f"Searches are {', '.join(STRATEGIES)}.")
-        if seed < 0:
+        measurements = _whole("the number of measurements", measurements)
+        if _whole("the seed of a search", seed) < 0:
             raise CannotTune(f"the seed of a search is 0 or more, not {seed}")
         model = self.model if measure is None else shipped_model(self.family.name)
         if measurements <= 0 or (seconds is not None and seconds <= 0):
@@ -287,8 +291,8 @@ class Task:
         self.close()
 
     def __str__(self) -> str:
-        """The program as text."""
-        return str(self.program)
+        """The program as text, with the order of every sum."""
+        return str(stated(self.program, self.order))
 
 
 def _if_fused(program: Program) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from codedag.tune.program import orders
 from codedag.tune.program.program import Buffer, contiguous
+from codedag.tune.task import Task
 
 
 def _buffer(kind: str, *shape: int) -> Buffer:
@@ -63,3 +64,12 @@ def test_what_could_not_be_asked_is_asked_again(monkeypatch, codedag_home):
     monkeypatch.setattr(orders, "_answers", {})
     assert orders.remembered(question, lambda: None) == ""
     assert orders.remembered(question, lambda: "yes") == "yes"
+
+
+def test_the_text_of_a_task_states_the_order_of_every_sum(compiler, codedag_home):
+    text = str(Task.of(lambda x: (x - x.max(0)).sum(1), like="f4[30,200]"))
+    assert "max over r0<30 in order 'any'" in text
+    assert "sum over r0<200 in order 'pairwise'" in text
+    assert "in order 'open'" in str(Task.of("i k, k j -> i j", sizes={"i": 3, "k": 4000, "j": 5}))
+    stack = Task.of(lambda a, b: np.einsum("nik,nkj->nij", a, b), like="f4[23,9,9],f4[23,9,9]", allow=("ulp",))
+    assert f"in order {stack.order or 'open'!r}" in str(stack)

@@ -177,3 +177,14 @@ def test_the_shipped_records_are_small_and_the_model_is_theirs():
     assert facts["records"] == hashlib.sha256(place.read_bytes()).hexdigest()
     assert shipped.shipped_model("contraction") is not None
     assert shipped.shipped_model("rows") is not None
+
+
+@pytest.mark.parametrize("words", [{"measurements": "x"}, {"measurements": 2.5}, {"seed": "a"}, {"seed": None}])
+def test_numbers_of_a_search_that_are_none_are_named(task, words):
+    with pytest.raises(CannotTune, match="no whole number"):
+        task.search(measure=_seconds, **words)
+
+
+def test_sizes_that_are_no_dict_are_named(codedag_home):
+    with pytest.raises(CannotTune, match="not a dict of axes"):
+        Task.of("i k, k j -> i j", sizes=[3, 4])

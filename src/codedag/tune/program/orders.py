@@ -11,15 +11,17 @@ import hashlib
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from codedag.tune import kernel_cache
-from codedag.tune.program.program import Buffer
+from codedag.tune.program.program import Buffer, Program, loads_of
 
 PAIRWISE, ACROSS, PLANES, PIECES, ANY = "pairwise", "across", "planes", "pieces", "any"
 ORDERS = (PAIRWISE, ACROSS, PLANES, PIECES, ANY)  # ANY: whole numbers, greatest and least elements
+OPEN = "open"  # no kernel keeps it: what a schedule does is as good
 BLOCK = 128
 ROUNDS, ROUNDS_MAX, ELEMENTS_MIN = 3, 64, 4096  # few numbers may hide an order
 Array = Any
@@ -130,6 +132,21 @@ _answers: dict[str, str] = {}
 def start_of_sums() -> float:
     """What numpy adds the elements of a sum to: 0.0, or -0.0 in versions whose sum of negative zeros is negative."""
     return float(np.add.reduce(np.full(9, -0.0)))
+
+
+def stated(program: Program, order_of_products: str) -> Program:
+    """The program with the order of every reduction: numpy's here, or `open` where kernels do not repeat it."""
+    made = []
+    for one in program.statements:
+        if one.reduction is not None and one.how.startswith("reduce"):
+            source = program.buffers[next(loads_of(one.expr)).buffer]
+            axes = tuple(int(axis) for axis in one.how.split()[1:])
+            order = ask_order(source, axes, one.reduction.op, program.buffers[one.target].dtype)
+        else:
+            order = order_of_products
+        reduction = one.reduction and replace(one.reduction, order=order or OPEN)
+        made.append(replace(one, reduction=reduction))
+    return replace(program, statements=tuple(made))
 
 
 def _asked(source: Buffer, axes: tuple[int, ...], dtype: str) -> str:
