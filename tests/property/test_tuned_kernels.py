@@ -121,7 +121,11 @@ def _same_call(task, kernel, function, draw, what, wild):
 def test_candidates_are_checked_on_numbers_that_the_function_is_made_for(codedag_home):
     if isinstance(find_compiler(), No):
         pytest.skip("no C compiler")
-    for function in (lambda x: np.log(x).sum(1), lambda x: np.sqrt(1 - x) * 2, lambda x: np.sqrt(x - 1).mean()):
+    functions = (
+        lambda x: np.log(x).sum(1), lambda x: np.sqrt(1 - x) * 2, lambda x: np.sqrt(x - 1).mean(),
+        lambda x: (x * 10).astype(np.uint8),
+    )  # fmt: skip
+    for function in functions:
         with Task.of(function, like="f4[36,60]") as task:
             (record_,) = task.measure(task.space.sample(1, seed=0))
             assert record_.seconds, record_.why

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import warnings
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -192,3 +194,67 @@ def test_kernels_of_running_programs_leave_their_warning_filters_alone(compiler,
     kernel = first_kernel(lambda x: x - x.mean(), [("f4", (40, 50))], "centred")
     x = np.arange(2000, dtype=np.float32).reshape(40, 50)
     assert kernel(x).tobytes() == (x - x.mean()).tobytes()
+
+
+def test_arguments_without_axes_are_drawn(compiler, codedag_home):
+    with Task.of(lambda x, s, m: np.where(m, x * s, x), like="i2[50],f8[],b1[]") as own:
+        (found,) = own.measure(own.space.sample(1, seed=0))
+        assert found.seconds, found.why
+        kernel = own.kernel(own.space.sample(1, seed=0)[0])
+        x, s, m = np.arange(50, dtype="i2"), np.array(0.3), np.array(True)
+        assert kernel(x, s, m).tobytes() == own.reference(x, s, m).tobytes()
+        assert (kernel(x, 0.3, True) == own.reference(x, 0.3, True)).all()
+
+
+def _kept_kernel(task):
+    kernel = task.kernel(task.space.sample(1, seed=0)[0])
+    draw = np.random.default_rng(0)
+    return kernel, [draw.standard_normal((200, 300)).astype("f4") for _ in range(6)]
+
+
+def test_memory_of_results_is_used_again_only_if_nobody_holds_it(compiler, codedag_home):
+    with Task.of(lambda x: x * 2 + 1, like="f4[200,300]") as own:
+        kernel, arrays = _kept_kernel(own)
+        first = kernel(arrays[0]).ctypes.data
+        assert kernel(arrays[1]).ctypes.data == first
+        holders = [
+            lambda y: y,
+            lambda y: y[3:5],
+            memoryview,
+            lambda y: y.T.base,
+            lambda y: [y][0].reshape(-1),
+            weakref.ref,
+        ]
+        for hold, x in zip(holders, arrays, strict=True):
+            result = kernel(x)
+            kept, expected = hold(result), own.reference(x)
+            del result
+            again = kernel(-x)
+            held = kept() if isinstance(kept, weakref.ref) else kept
+            assert held is not again
+            if not isinstance(kept, weakref.ref):
+                assert not np.shares_memory(np.asarray(held), again)
+                assert bytes(np.asarray(held))[:400] in expected.tobytes()
+        odd = kernel(arrays[0])
+        odd.shape, odd.flags.writeable = (300, 200), False
+        del odd
+        last = kernel(arrays[0])
+        assert (last.shape, last.flags.writeable, last.flags.owndata) == ((200, 300), True, True)
+
+
+def test_threads_never_share_the_memory_of_a_result(compiler, codedag_home):
+    with Task.of(lambda x: x * 2 + 1, like="f4[200,300]") as own, ThreadPoolExecutor(4) as pool:
+        kernel, arrays = _kept_kernel(own)
+        wanted = [own.reference(x).tobytes() for x in arrays]
+
+        def work(k):
+            return all(kernel(arrays[(k + i) % 6]).tobytes() == wanted[(k + i) % 6] for i in range(300))
+
+        assert all(pool.map(work, range(4)))
+
+
+def test_results_in_another_order_own_their_memory(compiler, codedag_home):
+    with Task.of(lambda x: (x.T * 2).astype("f8"), like="f4[200,300]") as own:
+        kernel, arrays = _kept_kernel(own)
+        found, expected = kernel(arrays[0]), own.reference(arrays[0])
+        assert (found.tobytes(), found.strides, found.flags.owndata) == (expected.tobytes(), expected.strides, True)

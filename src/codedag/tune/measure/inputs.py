@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from codedag.tune.program.evaluate import evaluate
-from codedag.tune.program.program import Buffer, Program
+from codedag.tune.program.evaluate import evaluated
+from codedag.tune.program.program import Buffer, Op, Program, loads_of
 
 Array = Any
 ODD = (0.0, -0.0, np.nan, np.inf, -np.inf, 1e-40, -1e-42, 5e-324, 3e38, -1.0, 255.5, 1e9)
@@ -18,7 +18,7 @@ def values(buffer: Buffer, draw: Any, wild: bool = False, shape: tuple[int, ...]
     """An array of this type and shape."""
     shape, dtype = buffer.shape if shape is None else shape, np.dtype(buffer.dtype)
     if dtype.kind == "b":
-        return draw.random(shape) < 0.5
+        return np.asarray(draw.random(shape) < 0.5)
     if dtype.kind != "f":
         info = np.iinfo(dtype)
         made = draw.integers(max(info.min, -(2**40)), min(info.max, 2**40), shape, dtype, endpoint=True)
@@ -27,10 +27,11 @@ def values(buffer: Buffer, draw: Any, wild: bool = False, shape: tuple[int, ...]
             made = np.where(draw.random(shape) < 0.1, draw.choice(ends, shape), made)
         return np.asarray(made, dtype)
     made = (draw.standard_normal(shape) * 10.0 ** draw.uniform(-1.5, 1.5, shape)).astype(dtype)
-    if len(shape) == 1:
+    if len(shape) <= 1:
         made = np.abs(made) + dtype.type(0.1)  # parameters are divided by
     if wild and draw.random() < 0.1:
         made = made * dtype.type(draw.choice((-0.0, 1e-38)))  # zeros of both signs; products that become too small
+    made = np.array(made)  # numbers too
     if wild and made.size:
         some = draw.random(shape) < min(0.02, 2.0 / made.size)
         with np.errstate(all="ignore"):
@@ -52,10 +53,22 @@ def arrays_for(program: Program, seed: int, wild: bool = False) -> list[Array]:
 def _is_usual(program: Program, arrays: list[Array]) -> bool:
     try:
         with np.errstate(all="raise", under="ignore"):
-            result = evaluate(program, arrays)
+            known = evaluated(program, arrays)
     except FloatingPointError:
         return False
-    return result.dtype.kind != "f" or bool(np.isfinite(result).all())
+    result = known[program.output]
+    if result.dtype.kind == "f" and not np.isfinite(result).all():
+        return False
+    casts = [one for one in program.statements if isinstance(one.expr, Op) and one.expr.name == "cast"]
+    return all(_fits(known[next(loads_of(one.expr)).buffer], program.buffers[one.target].dtype) for one in casts)
+
+
+def _fits(array: Array, dtype: str) -> bool:
+    """Whether a cast keeps every element in the range of its type, or is none to whole numbers."""
+    if np.dtype(dtype).kind not in "iu" or array.dtype.kind != "f":
+        return True
+    info = np.iinfo(dtype)
+    return bool(((array > float(info.min) - 1) & (array < float(info.max) + 1)).all())
 
 
 def _small(array: Array) -> Array:

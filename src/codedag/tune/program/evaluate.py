@@ -25,10 +25,15 @@ REDUCTIONS: dict[str, Any] = {"sum": np.add, "max": np.maximum, "min": np.minimu
 
 def evaluate(program: Program, arrays: Sequence[Array]) -> Array:
     """The result of a program for these arrays, by numpy's own operations."""
+    return evaluated(program, arrays)[program.output]
+
+
+def evaluated(program: Program, arrays: Sequence[Array]) -> dict[str, Array]:
+    """The values of all buffers of a program."""
     known = dict(zip(program.inputs, arrays, strict=True))
     for statement in program.statements:
         known[statement.target] = _evaluated(program, statement, known)
-    return known[program.output]
+    return known
 
 
 def _evaluated(program: Program, statement: Statement, known: dict[str, Array]) -> Array:
