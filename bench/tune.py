@@ -21,7 +21,8 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ[_name] = "1"
 
 import numpy as np  # noqa: E402
-from tune_records import lessons, points_of, task_of  # noqa: E402
+from tune_page import write_page  # noqa: E402
+from tune_records import lessons, point_in, points_of, task_of  # noqa: E402
 
 from codedag.tune.measure.inputs import arrays_for  # noqa: E402
 from codedag.tune.model.network import Network  # noqa: E402
@@ -77,7 +78,10 @@ REPLAYED = [
 
 
 LARGE = [
-    {"what": "matmul", "shape": (500, 470, 530)}, {"what": STACK, "sizes": {"n": 90, "i": 44, "k": 52, "j": 36}}
+    {"what": "matmul", "shape": (500, 470, 530)}, {"what": "matmul", "shape": (350, 290, 211)},
+    {"what": "matmul", "shape": (300, 330, 280), "dtype": "f8"},
+    {"what": STACK, "sizes": {"n": 90, "i": 44, "k": 52, "j": 36}},
+    {"what": STACK, "sizes": {"n": 20, "i": 70, "k": 90, "j": 66}},
 ]  # fmt: skip
 
 
@@ -142,7 +146,10 @@ def bench_product(n: int, quick: bool) -> dict:
 
 def bench_large(quick: bool) -> dict:
     """Searches of spaces of more than a million points with the same number of measurements; medians of seeds."""
-    return {name_of(spec): _large(spec, 16 if quick else 64, 1 if quick else 3) for spec in LARGE}
+    found = {name_of(spec): _large(spec, 16 if quick else 64, 1 if quick else 3) for spec in LARGE}
+    found["median_gain_over_random"] = float(np.median([one["gain_over_random"] for one in found.values()]))
+    print(f"large spaces: {found['median_gain_over_random']:.3f}x random in the middle")
+    return found
 
 
 def _large(spec: dict, budget: int, seeds: int) -> dict:
@@ -201,9 +208,10 @@ def bench_models(quick: bool) -> dict:
         rest = [table for j, table in enumerate(tables) if j != k and kinds[j] == kinds[k]]
         rows, target = lessons(rest)[kinds[k]]
         task = task_of(tables[k])
-        ran = [(point_of(text), s) for text, s in tables[k]["rows"] if s]
+        ran = [(point_in(task, text), s) for text, s in tables[k]["rows"] if s]
         own, speeds = task.features([point for point, _ in ran]), np.array([task.speed(s) for _, s in ran])
-        name = f"{tables[k]['what']} {tables[k].get('shape') or list(tables[k]['sizes'].values())}"
+        sizes = tables[k].get("shape") or tables[k].get("like") or list(tables[k]["sizes"].values())
+        name = f"{tables[k]['what']} {sizes}"
         found[name] = {}
         for model, fit in MODELS.items():
             told = fit(rows, target)(own)
@@ -219,7 +227,7 @@ def bench_models(quick: bool) -> dict:
 def name_of(spec: dict) -> str:
     """A short name of a task."""
     sizes = "x".join(map(str, spec.get("shape") or spec["sizes"].values()))
-    return f"{'stack' if 'sizes' in spec else spec['what']} {sizes}"
+    return f"{'stack' if 'sizes' in spec else spec['what']} {sizes}{' f8' if spec.get('dtype') == 'f8' else ''}"
 
 
 def table_of(spec: dict, codes: int, fresh: bool) -> dict[str, float]:
@@ -364,6 +372,7 @@ def main() -> None:
     for part, run in parts.items():
         if part in arguments.only:
             write(part, run(), arguments.quick)
+    write_page()
     print(f"{time.perf_counter() - start:.0f} s")
 
 

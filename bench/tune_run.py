@@ -20,6 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from tune_page import write_page
+
 ROOT = Path(__file__).resolve().parent
 PROGRAMS = ROOT / "tune_programs"
 RESULTS = ROOT / "results" / "tune_run.json"
@@ -72,6 +74,7 @@ def main() -> None:
     print(f"geometric mean {mean:.2f}x, worst {min(gains):.2f}x")
     if not arguments.names:
         RESULTS.write_text(json.dumps(facts, indent=1))
+        write_page()
 
 
 if __name__ == "__main__":

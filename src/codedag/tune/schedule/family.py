@@ -179,10 +179,20 @@ class RowsFamily:
             least = min(most, max(1, PIECE_NBYTES_MIN // max(self._row_nbytes, 1))) if calls else 1
             variables.append(Range("rows", least, most))
         variables += [Choice(f"apart_{name}", (0, 1)) for name in choices_of(self.program)]
-        variables += [Choice("expand", (0, 1))]
+        if self._can_expand:
+            variables += [Choice("expand", (0, 1))]
         if not self.base.stages[-1].target.is_c_contiguous or _is_permuted(self.program):
             variables.append(Choice("walk", ("in", "out")))
         return Sketch("rows", tuple(variables))
+
+    @property
+    def _can_expand(self) -> bool:
+        """Whether there is a parameter that can be written out along another loop."""
+        for base in (self.base, stages_of(self.program, choices_of(self.program))):
+            texts = {rows_c.rows_text(base, {"vb": 32, "expand": one}).source for one in (0, 1)}
+            if len(texts) > 1:
+                return True
+        return False
 
     @property
     def _row_nbytes(self) -> int:

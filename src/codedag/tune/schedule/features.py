@@ -17,11 +17,15 @@ import numpy as np
 from codedag.tune.program.program import Op, loads_of
 from codedag.tune.schedule.family import ContractionFamily, Family, RowsFamily
 from codedag.tune.schedule.space import Columns, Point, Sketch, columns_of
+from codedag.tune.schedule.stage_costs import FIELDS, costs_of
 
 SHARP = 3.0  # how suddenly a limit acts, per power of two
+STEPS = 6  # tiles that are counted one by one
 STEP = 1e-20  # imaginary: no rounding at all in the slope
 CACHES = (32 << 10, 512 << 10, 16 << 20)
+CALL_CYCLES, STAGE_CYCLES = 4000.0, 8.0  # of a library function from Python; of the start of an innermost loop
 Array = Any
+Facts = dict[str, Any]
 
 
 @functools.cache
@@ -53,20 +57,22 @@ class Exact:
 
 
 class Smooth(Exact):
-    """Means of whole tiles: a little more is a little more."""
+    """Steps from each whole number of tiles to the next, if there are few; then a little more is a little more."""
 
     @staticmethod
     def tiles(count: Array) -> Array:
-        """The mean of what rounding up gives; one tile at least."""
-        above = count - 1.0
-        return 1.0 + 0.5 * (above + np.sqrt(above * above + 0.25))
+        """The number of tiles, begun ones included; one at least."""
+        above = count - 1.0 - STEPS
+        more = 0.5 * (above + np.sqrt(above * above + 0.25))
+        step = np.clip(np.rint(np.real(count) - 0.05), 1, STEPS)  # the others are over, or not begun
+        return step + more + 1.0 / (1.0 + np.exp((step + 0.05 - count) / 0.03))
 
 
 def _log(x: Array) -> Array:
     return np.log2(x)
 
 
-def _block(x: Columns, facts: dict[str, float], by: type[Exact]) -> list[Array]:
+def _block(x: Columns, facts: Facts, by: type[Exact]) -> list[Array]:
     """Features of a register block; `facts` are extents and the size of an element."""
     rows, columns, inner, size = facts["rows"], facts["columns"], facts["inner"], facts["size"]
     mr, nv, vb, ku, kc = x["mr"], x["nv"], x["vb"], x["ku"], x["kc"]
@@ -99,7 +105,7 @@ def _block(x: Columns, facts: dict[str, float], by: type[Exact]) -> list[Array]:
     ]  # fmt: skip
 
 
-def _small(x: Columns, facts: dict[str, float], by: type[Exact]) -> list[Array]:
+def _small(x: Columns, facts: Facts, by: type[Exact]) -> list[Array]:
     """Features of products that are written out."""
     rows, columns, inner, size = facts["rows"], facts["columns"], facts["inner"], facts["size"]
     mr, vb, ku = x["mr"], x["vb"], x["ku"]
@@ -112,7 +118,7 @@ def _small(x: Columns, facts: dict[str, float], by: type[Exact]) -> list[Array]:
     ]  # fmt: skip
 
 
-def _plain(x: Columns, facts: dict[str, float], by: type[Exact]) -> list[Array]:
+def _plain(x: Columns, facts: Facts, by: type[Exact]) -> list[Array]:
     return [
         _log(x["vb"]) / 6,
         _log(x["ku"]) / 2,
@@ -121,11 +127,11 @@ def _plain(x: Columns, facts: dict[str, float], by: type[Exact]) -> list[Array]:
     ]
 
 
-def _dot(x: Columns, facts: dict[str, float], by: type[Exact]) -> list[Array]:
+def _dot(x: Columns, facts: Facts, by: type[Exact]) -> list[Array]:
     return [_log(x["mr"]) / 3, by.tiles(facts["columns"] / x["mr"]) * x["mr"] / facts["columns"]]
 
 
-def _contraction_facts(family: ContractionFamily) -> dict[str, float]:
+def _contraction_facts(family: ContractionFamily) -> Facts:
     from codedag.tune.emit.contraction_c import main_axes
 
     rows, columns, inner = main_axes(family.contraction)
@@ -136,25 +142,48 @@ def _contraction_facts(family: ContractionFamily) -> dict[str, float]:
     }  # fmt: skip
 
 
-def _rows(x: Columns, facts: dict[str, float], by: type[Exact]) -> list[Array]:
-    """Features of pieces of rows."""
+def _rows(x: Columns, facts: Facts, by: type[Exact]) -> list[Array]:
+    """Features of pieces of rows: what all stages cost together, in cycles for a byte, and what most of it is."""
     one, two, three = caches()
-    rows = x.get("rows", np.ones_like(x["vb"]))
-    piece = rows * facts["row_nbytes"]
-    pieces = by.tiles(facts["rows"] / rows)
-    apart = sum((v for k, v in x.items() if k.startswith("apart_")), np.zeros_like(x["vb"]))
-    walk = (x["walk"] == "in") * 1.0 if "walk" in x else 0.0 * x["vb"]
-    called = facts["calls"] * _log(1 + pieces * 8000 / facts["elements"])
+    vb, unroll, rows = x["vb"], x["unroll"], x.get("rows", np.ones_like(x["vb"]))
+    walk = (x["walk"] == "in") * 1.0 if "walk" in x else 0.0 * vb
+    piece, pieces = rows * facts["row_nbytes"], by.tiles(facts["rows"] / rows)
+    elements, work, size, inner, by_row, in_order, written, blocks = np.moveaxis(_stage_columns(x, facts), 2, 0)
+    lanes = 1.0 + in_order * (vb[:, None] / size - 1.0)
+    step = lanes * (1.0 + written * (unroll[:, None] - 1.0))
+    turns = inner * (1.0 + by_row * (rows[:, None] - 1.0))
+    body = elements * work / lanes
+    sums = elements * blocks * size / 32.0
+    starts = elements / turns * (STAGE_CYCLES + 0.5 * step)
+    called = pieces * facts["calls"] * CALL_CYCLES + pieces * STAGE_CYCLES * 4.0
+    stages = body + sums + starts
+    total = stages.sum(axis=1) + called
+    short = (stages * by.over(step / turns)).sum(axis=1) / total
     return [
-        _log(x["vb"]) / 6, by.over(x["vb"] / 45.0), _log(x["unroll"]) / 2, apart, x["expand"], walk,
-        walk * facts["permuted"],
-        by.over(piece / one), by.over(piece / two), by.over(4 * piece / two), by.over(piece / three), called,
-        (1 - facts["calls"]) * _log(1 + pieces * 64 / facts["elements"]), apart * facts["operations"],
-        _log(x["vb"]) * facts["operations"] / 6, x["expand"] * facts["short"],
+        _log(vb) / 6, by.over(vb / 45.0), _log(unroll) / 2, walk, walk * facts["permuted"],
+        by.over(piece / one), by.over(piece / two), by.over(4 * piece / two), by.over(piece / three),
+        _log(total / facts["nbytes"]) / 3, _log(body.sum(axis=1) / facts["nbytes"]) / 3, called / total,
+        starts.sum(axis=1) / total, sums.sum(axis=1) / total, short, _log(unroll) * short,
+        (stages * (1.0 - in_order)).sum(axis=1) / total,
+        (stages * (1.0 - written) * (1.0 - blocks)).sum(axis=1) / total,
+        _log(vb) / 6 * (body * blocks).sum(axis=1) / total,
     ]  # fmt: skip
 
 
-def _map(x: Columns, facts: dict[str, float], by: type[Exact]) -> list[Array]:
+def _stage_columns(x: Columns, facts: Facts) -> Array:
+    """The stages of every point, as many for each as the longest has; those that are not there have no elements."""
+    words = [name for name in x if name.startswith("apart_") or name in ("expand", "walk")]
+    values = [[one if isinstance(one, str) else int(one) for one in np.real_if_close(x[n]).tolist()] for n in words]
+    choices = list(zip(*values, strict=True)) if words else [()] * len(x["vb"])
+    costs = {choice: facts["costs"](tuple(zip(words, choice, strict=True))) for choice in set(choices)}
+    made = np.ones((len(choices), max(len(one) for one in costs.values()), len(FIELDS)))
+    made[..., 0] = 0.0
+    for k, choice in enumerate(choices):
+        made[k, : len(costs[choice])] = costs[choice]
+    return made
+
+
+def _map(x: Columns, facts: Facts, by: type[Exact]) -> list[Array]:
     """Features of maps of small integers."""
     one, two, _ = caches()
     zero = 0.0 * x["vb"]
@@ -171,16 +200,18 @@ def _map(x: Columns, facts: dict[str, float], by: type[Exact]) -> list[Array]:
     ]  # fmt: skip
 
 
-def _rows_facts(family: RowsFamily) -> dict[str, float]:
-    base = family.base
+def _rows_facts(family: RowsFamily) -> Facts:
+    base, mapping, program = family.base, family.mapping, family.program
     inner = sum(max(1, math.prod(stage.target.shape[base.rows_axes :])) for stage in base.stages)
-    permuted = any(one.how == "view" for one in family.program.statements)
-    short = bool(family.program.result.shape) and family.program.result.shape[-1] <= 16
-    mapping = family.mapping
+    costs = functools.cache(lambda words: costs_of(family.staged(dict(words)), dict(words)))
+    own = [program.buffers[name] for name in (*program.inputs, program.output)]
     return {
-        "rows": max(base.rows, 1), "row_nbytes": 4.0 * inner, "elements": max(family.program.result.size, 1),
-        "calls": 1.0 if any(stage.call for stage in base.stages) else 0.0, "permuted": float(permuted),
-        "short": float(short), "operations": sum(_operations(stage.expr) for stage in base.stages) / 10,
+        "rows": max(base.rows, 1), "row_nbytes": 4.0 * inner, "costs": costs,
+        "elements": max(1.0, *(math.prod(e for _, e in stage.axes) for stage in base.stages)),
+        "nbytes": max(1.0, sum(one.size * np.dtype(one.dtype).itemsize for one in own)),
+        "calls": float(sum(bool(stage.call) for stage in base.stages)),
+        "permuted": float(any(one.how == "view" for one in program.statements)),
+        "operations": sum(_operations(stage.expr) for stage in base.stages) / 10,
         "pixels": mapping.pixels if mapping else 1, "stages": len(base.stages),
         "pixel_nbytes": mapping.channels * 5.0 if mapping else 1.0, "divisions": _divisions(family) / 4,
         "loads": sum(len(list(loads_of(stage.expr))) for stage in base.stages) / 8,
@@ -200,7 +231,7 @@ def _divisions(family: RowsFamily) -> int:
 
 PARTS: dict[str, dict[str, tuple[Callable[..., list[Array]], int]]] = {
     "contraction": {"block": (_block, 45), "small": (_small, 13), "plain": (_plain, 4), "dot": (_dot, 2)},
-    "rows": {"rows": (_rows, 16), "planar": (_map, 13), "pixel": (_map, 13), "shuffle": (_map, 13)},
+    "rows": {"rows": (_rows, 19), "planar": (_map, 13), "pixel": (_map, 13), "shuffle": (_map, 13)},
 }
 TASK = {"contraction": ("rows", "columns", "inner", "size", "stack"),
         "rows": ("elements", "row_nbytes", "rows", "calls", "operations", "stages", "divisions", "loads",
@@ -252,11 +283,11 @@ class Features:
 
     def slopes(self, sketch: Sketch, logs: Array, words: Columns) -> tuple[Array, Array]:
         """Smooth features at real values (powers of two) of the ordered variables, and their slopes along each."""
-        names = [variable.name for variable in sketch.ordered]
-        columns = {**words, **{name: 2.0 ** logs[:, k] for k, name in enumerate(names)}}
-        value = self.of_columns(sketch, columns, Smooth)
-        slopes = np.empty((len(names), *value.shape))
-        for k, name in enumerate(names):
-            moved = {**columns, name: 2.0 ** (logs[:, k] + 1j * STEP)}
-            slopes[k] = self.of_columns(sketch, moved, Smooth).imag / STEP
-        return value, slopes
+        count, names = len(logs), [variable.name for variable in sketch.ordered]
+        columns = {name: np.tile(values, len(names)) for name, values in words.items()}
+        for k, name in enumerate(names):  # one block of rows for each variable, which moves in its own block alone
+            moved = np.tile(logs[:, k], len(names)).astype(complex)
+            moved[k * count : (k + 1) * count] += 1j * STEP
+            columns[name] = 2.0**moved
+        made = self.of_columns(sketch, columns, Smooth)
+        return made.real[:count], made.imag.reshape(len(names), count, -1) / STEP
