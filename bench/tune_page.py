@@ -38,7 +38,7 @@ def _large(found: dict) -> str:
     rows = [
         [name, f"{one['points']:,}", f"{one['gain_over_random']:.2f}x", f"{one['gain_over_evolution']:.2f}x",
          f"{100 * one['seeds_apart']:.0f} %"]
-        for name, one in found.items() if isinstance(one, dict)
+        for name, one in found.items()
     ]  # fmt: skip
     return _table("large space | points | over random | over evolution | seeds apart", rows)
 
