@@ -173,8 +173,9 @@ def prefixes(file: InstrumentedFile, owner: str, templates: list[Template], take
         links = [Step(file.sites[first], 0)]
         here = first
         while (link := next_of.get(here)) is not None and link.target in names and link.target not in taken:
-            if between([links[-1], Step(file.sites[link.target], 0)]) or not isinstance(link.operand, int | str):
-                break
+            apart = between([links[-1], Step(file.sites[link.target], 0)])
+            if (apart and not owner) or not isinstance(link.operand, int | str):
+                break  # in a module, what runs in between may see the name that holds the value
             if isinstance(link.operand, str) and link.operand != "self":
                 break
             here = link.target
@@ -287,16 +288,18 @@ def python_calls(
 
 def _is_python(name: str) -> bool:
     """Whether a name is that of a function or method that is written in Python, and not in torch or numpy."""
-    module, _, last = name.rpartition(".")
-    if "<locals>" in name:
-        return True
-    owner = None
-    if module not in sys.modules:
-        module, _, owner = module.rpartition(".")
-    holder = _held(module, owner) if owner else sys.modules.get(module)
-    if module.partition(".")[0] in PROTECTED_PACKAGES:
+    if name.partition(".")[0] in PROTECTED_PACKAGES:
         return False
-    return isinstance(getattr(holder, "__dict__", {}).get(last), FunctionType)
+    return "<locals>" in name or isinstance(_resolved(name), FunctionType)
+
+
+def _resolved(name: str) -> Any:
+    """The function of a loaded module, or the method of a class in one, that has this name; None if there is none."""
+    module, _, last = name.rpartition(".")
+    if module in sys.modules:
+        return _held(module, last)
+    module, _, owner = module.rpartition(".")
+    return getattr(_held(module, owner), "__dict__", {}).get(last)
 
 
 def is_pure(name: str) -> bool:

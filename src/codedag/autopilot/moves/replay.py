@@ -130,9 +130,7 @@ class Replay:
             "substitute": self._call,
             "remember": self._prefix,
             "recall": self._kept_call,
-            "memoise": lambda file, move: self.pilot.recalled.memoise(
-                file, move.function, move.sites[0], move.chain[0], is_known=True
-            ),
+            "memoise": self._kept_result,
         }.get(move.kind)
         if move.kind in GONE:
             raise Declined(GONE[move.kind])
@@ -167,6 +165,9 @@ class Replay:
 
     def _kept_call(self, file: InstrumentedFile, move: Move | Proven) -> None:
         self.pilot.recalled.apply(file, move.function, move.sites[0], move.chain[0])
+
+    def _kept_result(self, file: InstrumentedFile, move: Move | Proven) -> None:
+        self.pilot.recalled.memoise(file, move.function, move.sites[0], move.chain[0], is_known=True)
 
     def _refuse(self, what: str, where: str, reason: str) -> None:
         self.pilot.refused.append(Refused(what, where, reason))

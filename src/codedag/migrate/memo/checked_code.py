@@ -22,8 +22,8 @@ from codedag.ir.verdict import No
 PREFIX = "_codedag_"
 #: What a twin calls; each is a free variable of it.
 HELPERS = (
-    "aug_item", "call", "context", "contains", "formatted", "imported", "item", "iterated", "made", "mapping", "member", "method",
-    "operate", "refuse", "set_item", "slice", "test", "unpacked", "varying",
+    "aug_item", "call", "context", "contains", "formatted", "imported", "item", "iterated", "made", "mapping", "member",
+    "method", "operate", "refuse", "set_item", "slice", "test", "unpacked", "varying",
 )  # fmt: skip
 #: Of a subscript: an argument of the function that is never set, the same for all items, or anything else.
 GIVEN, STABLE, VARYING = range(3)

@@ -142,6 +142,8 @@ class Prefix:
         self._seen: set[Any] = set()
         self._learned, self._around, self._nbytes = 0, around_now(), 0
         self._code = LibraryCode()
+        places = [link.site.info.index for link in links]
+        self._apart = {number for number in range(1, len(links)) if places[number] != places[number - 1] + 1}
         self._keeps = self._is_sure = False  # is sure: a copy of it cannot be told from the original
         self._run = _Run()
 
@@ -238,8 +240,8 @@ class Prefix:
         if not isinstance(known, Known) or known.effect is not Effect.READS or not known.files:
             self.trial.decline("it is not known to read only the files that it is given")
             return None
-        if not all(type(value) in ATOMS or type(value) in PATHS for value in (*args, *keywords.values())):
-            self.trial.decline("an argument that is neither a number nor a text nor a path")
+        if not all(type(value) in PATHS or is_plain(value) for value in (*args, *keywords.values())):
+            self.trial.decline("an argument that is neither a number nor a text, a path or a dtype")
             return None
         files = [args[place] if isinstance(place, int) else keywords.get(place) for place in known.files]
         what = (function, told_apart(args), told_apart(tuple(keywords.items())))
@@ -407,6 +409,8 @@ class Prefix:
     ) -> bool:
         if not len(recall.steps) == number < self.length or recall.done:
             return False
+        if number in self._apart and not self._is_still(recall):
+            return False
         link, latest = self.links[number], self._latest[number]
         others = rest if link.at < 0 else (*rest[: link.at], *rest[link.at + 1 :])
         what = _name(function) if link.at < 0 else behind(function)
@@ -418,6 +422,11 @@ class Prefix:
         if same_part and not keywords and _WORDS.issuperset(map(type, others)):
             self._latest[number] = (self.constant[number], what, others)
         return same_part
+
+    def _is_still(self, recall: Recall) -> bool:
+        """Whether files and settings are as they were at the first step: other code has run since."""
+        _, function, args, keywords = recall.steps[0]
+        return self._key(function, args, keywords) == recall.key and around_now() == self._around
 
     def _skip(
         self, recall: Recall, caller: Caller, function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
