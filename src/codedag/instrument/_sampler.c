@@ -356,6 +356,38 @@ static PyObject *functions(PyObject *module, PyObject *args) {
     return list;
 }
 
+/* ---- the call tree ---------------------------------------------------------------------------------------------- */
+
+typedef struct { uint32_t parent; uint64_t serial; int32_t unit; double self, waiting; } NodeRow;
+
+static uint32_t copy_nodes(const Tables *t, NodeRow *rows) {
+    for (uint32_t i = 0; i < t->node_count; i++) {
+        const Node *node = &t->nodes[i];
+        const Place *place = &t->places[node->place];
+        rows[i] = (NodeRow){node->parent, t->codes[place->code].serial, place->unit, node->self, node->waiting};
+    }
+    return t->node_count;
+}
+
+static PyObject *tree(PyObject *module, PyObject *nothing) {
+    (void)module, (void)nothing;
+    Sampler *s = own_sampler();
+    NodeRow *rows = s ? malloc(NODES_MAX * sizeof(NodeRow)) : NULL;
+    uint32_t count;
+    if (!rows) return s ? PyErr_NoMemory() : NULL;
+    LOCKED(s, count = copy_nodes(&s->tables, rows));
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < count; i++) {
+        const NodeRow *r = &rows[i];
+        PyObject *each = Py_BuildValue("(iKidd)", r->parent == NONE ? -1 : (int)r->parent, (unsigned long long)r->serial,
+                                       r->unit * UNIT_BYTES, r->self, r->waiting);
+        if (!each || PyList_Append(list, each) < 0) Py_CLEAR(list);
+        Py_XDECREF(each);
+    }
+    free(rows);
+    return list;
+}
+
 /* ---- names --------------------------------------------------------------------------------------------------- */
 
 typedef struct { Text file, name; char *lines; int32_t line_bytes, first_line; int is_found; } Names;
@@ -420,6 +452,7 @@ static PyMethodDef methods[] = {
     {"loops", loops, METH_NOARGS, "loops(): the loops that were seen to go back."},
     {"set_turn", set_turn_method, METH_VARARGS, "set_turn(serial, start, end): counts seconds below this loop; serial 0: none."},
     {"functions", functions, METH_VARARGS, "functions(limit): seconds of the hottest functions."},
+    {"tree", tree, METH_NOARGS, "tree(): nodes of the call tree, callers first: (parent, serial, offset, own seconds, waiting)."},
     {"names", names, METH_VARARGS, "names(serial): (file, qualified name, first line, line table), or None."},
     {NULL, NULL, 0, NULL}};
 #else

@@ -38,7 +38,7 @@ typedef struct {
     unsigned long ident;
     uint64_t cpu, charged; /* nanoseconds at the last look; those that stacks were charged with */
     double wall;
-    uint32_t tick;
+    uint32_t tick, node;    /* node: of the last look, in the call tree */
     int idle, depth, walked;
     Slot *path;             /* of the last look, outermost first */
     uintptr_t *addresses;   /* the same with the frames of the C stack */

@@ -1,4 +1,4 @@
-/* Tables of a sampling profiler: seconds of each function and of each instruction, loops, a log of the last stacks.
+/* Tables of a sampling profiler: seconds of each function and instruction, the call tree, loops, a log of the last stacks.
  *
  * All of them are bounded: a full table loses its smaller half.  Memory comes from malloc; nothing here is an object.
  */
@@ -12,6 +12,7 @@
 
 #define CODES_MAX 4096
 #define PLACES_MAX 32768
+#define NODES_MAX 16384 /* of the call tree; in a full one a new call counts as its caller's own time */
 #define SLOTS (1 << 16) /* of each hash table: at most half full */
 #define LOOPS_MAX 256
 #define LOG_WORDS (1 << 18)
@@ -35,6 +36,8 @@ typedef struct {
 
 typedef struct { uint32_t code; int32_t unit; double total, recent; uint32_t stamp; } Place;
 
+typedef struct { uint32_t parent, place; double self, waiting; } Node; /* parent: an earlier node, NONE: outermost */
+
 typedef struct {
     uint32_t code;
     Range range;
@@ -49,8 +52,9 @@ typedef struct { uint32_t code; Range range; } Turn;
 typedef struct {
     Code *codes;
     Place *places;
-    uint32_t code_count, place_count, stamp, address_count;
-    uint32_t *by_address, *by_contents, *by_place; /* number + 1, 0: free */
+    Node *nodes;
+    uint32_t code_count, place_count, node_count, stamp, address_count;
+    uint32_t *by_address, *by_contents, *by_place, *by_node; /* number + 1, 0: free */
     Loop loops[LOOPS_MAX];
     int loop_count;
     Turn turn;
@@ -95,6 +99,7 @@ static void free_code(Code *code) {
 static void free_tables(Tables *t) {
     for (uint32_t i = 0; i < t->code_count; i++) free_code(&t->codes[i]);
     free(t->codes); free(t->places); free(t->by_address); free(t->by_contents); free(t->by_place); free(t->log);
+    free(t->nodes); free(t->by_node);
     memset(t, 0, sizeof *t);
 }
 
@@ -105,10 +110,13 @@ static int make_tables(Tables *t, double now) {
     t->by_address = calloc(SLOTS, sizeof(uint32_t));
     t->by_contents = calloc(SLOTS, sizeof(uint32_t));
     t->by_place = calloc(SLOTS, sizeof(uint32_t));
+    t->nodes = calloc(NODES_MAX, sizeof(Node));
+    t->by_node = calloc(SLOTS, sizeof(uint32_t));
     t->log = malloc(LOG_WORDS * sizeof(uint32_t));
     t->turn.code = NONE;
     t->origin = now;
-    if (t->codes && t->places && t->by_address && t->by_contents && t->by_place && t->log) return 1;
+    int is_made = t->codes && t->places && t->by_address && t->by_contents && t->by_place && t->log;
+    if (is_made && t->nodes && t->by_node) return 1;
     free_tables(t);
     return 0;
 }
@@ -163,6 +171,35 @@ static uint32_t place_of(Tables *t, uint32_t code, int32_t unit) {
     t->places[t->place_count] = (Place){.code = code, .unit = unit};
     note_place(t, t->place_count);
     return t->place_count++;
+}
+
+static uint64_t node_slot(uint32_t parent, uint32_t place) { return mixed(((uint64_t)parent << 32) | place); }
+
+static void note_node(Tables *t, uint32_t number) {
+    uint64_t slot = node_slot(t->nodes[number].parent, t->nodes[number].place);
+    while (t->by_node[slot & (SLOTS - 1)]) slot++;
+    t->by_node[slot & (SLOTS - 1)] = number + 1;
+}
+
+/* The node of a place below another node, new if need be; the other one: the tree is full. */
+static uint32_t node_of(Tables *t, uint32_t parent, uint32_t place) {
+    for (uint64_t slot = node_slot(parent, place);; slot++) {
+        uint32_t found = t->by_node[slot & (SLOTS - 1)];
+        if (!found) break;
+        if (t->nodes[found - 1].parent == parent && t->nodes[found - 1].place == place) return found - 1;
+    }
+    if (t->node_count == NODES_MAX) return parent;
+    t->nodes[t->node_count] = (Node){.parent = parent, .place = place};
+    note_node(t, t->node_count);
+    return t->node_count++;
+}
+
+/* The node of a stack, outermost place first; of a function that calls itself the innermost call stands for all. */
+static uint32_t node_of_stack(Tables *t, const uint32_t *stack, int depth) {
+    uint32_t node = NONE;
+    for (int i = 0; i < depth; i++)
+        if (i + 1 == depth || t->places[stack[i]].code != t->places[stack[i + 1]].code) node = node_of(t, node, stack[i]);
+    return node;
 }
 
 /* ---- code objects -------------------------------------------------------------------------------------------- */
@@ -266,7 +303,26 @@ static void shrink_codes(Tables *t, double scale, double *scores, uint32_t *move
     renew_addresses(t);
 }
 
-static void shrink_places(Tables *t, double scale, double *scores, const uint32_t *moved) {
+/* Drops the nodes of places that are gone: their seconds are their callers' own. */
+static void shrink_nodes(Tables *t, const uint32_t *moved_place, uint32_t *moved) {
+    uint32_t kept = 0;
+    memset(t->by_node, 0, SLOTS * sizeof(uint32_t));
+    for (uint32_t i = 0; i < t->node_count; i++) {
+        Node node = t->nodes[i];
+        uint32_t parent = node.parent == NONE ? NONE : moved[node.parent];
+        moved[i] = parent;
+        if (moved_place[node.place] == NONE) {
+            if (parent != NONE) { t->nodes[parent].self += node.self; t->nodes[parent].waiting += node.waiting; }
+            continue;
+        }
+        moved[i] = kept;
+        t->nodes[kept] = (Node){parent, moved_place[node.place], node.self, node.waiting};
+        note_node(t, kept++);
+    }
+    t->node_count = kept;
+}
+
+static void shrink_places(Tables *t, double scale, double *scores, const uint32_t *moved, uint32_t *moved_place) {
     uint32_t kept = 0;
     double least = -1.0;
     for (uint32_t i = 0; i < t->place_count; i++) scores[i] = place_score(&t->places[i], scale);
@@ -274,9 +330,11 @@ static void shrink_places(Tables *t, double scale, double *scores, const uint32_
     memset(t->by_place, 0, SLOTS * sizeof(uint32_t));
     for (uint32_t i = 0; i < t->place_count; i++) {
         Place place = t->places[i];
+        moved_place[i] = NONE;
         if (moved[place.code] == NONE || place_score(&place, scale) <= least) continue;
         place.code = moved[place.code];
         t->places[kept] = place;
+        moved_place[i] = kept;
         note_place(t, kept++);
     }
     t->place_count = kept;
@@ -297,17 +355,21 @@ static void shrink_loops(Tables *t, const uint32_t *moved) {
 /* Drops the smaller half of what is full.  Numbers change: paths that hold any must be forgotten. */
 static int shrink_tables(Tables *t, double now) {
     double *scores = malloc(PLACES_MAX * sizeof(double)), scale = scale_at(t, now);
-    uint32_t *moved = malloc(CODES_MAX * sizeof(uint32_t));
-    if (scores && moved) {
+    uint32_t *moved = malloc(CODES_MAX * sizeof(uint32_t)), *places = malloc(PLACES_MAX * sizeof(uint32_t));
+    uint32_t *nodes = malloc(NODES_MAX * sizeof(uint32_t));
+    int is_done = scores && moved && places && nodes;
+    if (is_done) {
         shrink_codes(t, scale, scores, moved);
-        shrink_places(t, scale, scores, moved);
+        shrink_places(t, scale, scores, moved, places);
+        shrink_nodes(t, places, nodes);
         shrink_loops(t, moved);
         t->log_used = 0;
         t->evictions++;
     }
-    int is_done = scores && moved;
     free(scores);
     free(moved);
+    free(places);
+    free(nodes);
     return is_done;
 }
 
@@ -371,12 +433,14 @@ static void set_turn(Tables *t, Turn turn) {
     }
 }
 
-/* Adds one stack, outermost place first. */
-static void add_sample(Tables *t, const uint32_t *stack, int depth, double cpu, double waiting, double now) {
-    if (!depth) return;
+/* Adds one stack, outermost place first; its node in the call tree. */
+static uint32_t add_sample(Tables *t, const uint32_t *stack, int depth, double cpu, double waiting, double now) {
+    if (!depth) return NONE;
     Code *leaf = &t->codes[t->places[stack[depth - 1]].code];
+    uint32_t node = node_of_stack(t, stack, depth);
     leaf->waiting += waiting;
-    if (cpu <= 0.0) return;
+    if (node != NONE) { t->nodes[node].waiting += waiting; t->nodes[node].self += cpu; }
+    if (cpu <= 0.0) return node;
     double weighed = cpu * recent_scale(t, now);
     t->stamp++;
     t->samples++;
@@ -391,6 +455,7 @@ static void add_sample(Tables *t, const uint32_t *stack, int depth, double cpu, 
     }
     if (t->turn.code != NONE) add_below_turn(t, stack, depth, cpu);
     log_stack(t, stack, depth, cpu);
+    return node;
 }
 
 /* ---- loops --------------------------------------------------------------------------------------------------- */

@@ -52,7 +52,7 @@ static void look_at_stack(Sampler *s, Thread *t, uintptr_t top, double waiting, 
     double due = 1e-9 * (double)(t->cpu - t->charged);
     double cpu = is_at_work(t->tid, t->cpu, due * s->hz > OVERDUE_LOOKS) ? due : 0.0;
     if (cpu > 0.0) t->charged = t->cpu;
-    if (depth) add_sample(&s->tables, s->places, depth, cpu, waiting, now);
+    if (depth) t->node = add_sample(&s->tables, s->places, depth, cpu, waiting, now);
     else s->tables.unseen += cpu; /* no Python below: a thread of a library */
 }
 
@@ -86,6 +86,7 @@ static Thread *new_thread(Sampler *s, uintptr_t state, const ThreadView *view, u
 
 static void wait_on(Sampler *s, Thread *t, double waiting) {
     s->tables.codes[t->path[t->depth - 1].code].waiting += waiting;
+    if (t->node != NONE) s->tables.nodes[t->node].waiting += waiting;
     t->idle++;
 }
 

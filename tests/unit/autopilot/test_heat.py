@@ -1,6 +1,7 @@
 """The sampling profiler tells where CPU time goes; shares have wide bounds, since the machine may be busy."""
 
 import hashlib
+import json
 import subprocess
 import sys
 import threading
@@ -9,6 +10,8 @@ import time
 import pytest
 
 from codedag.autopilot.heat import Heat, HeatReport, HotFunction, RatePolicy
+from codedag.autopilot.heat.call_tree import call_tree
+from codedag.autopilot.heat.line_table import positions_of
 from codedag.autopilot.heat.sampler import native_sampler
 
 needs_native = pytest.mark.skipif(native_sampler() is None, reason="the C sampler is not built here")
@@ -111,6 +114,52 @@ def test_both_samplers_give_the_same_shape_of_report(heat):
     assert report.own_cpu_seconds > 0.0
 
 
+def test_the_call_tree_has_all_seconds_once_and_says_where_calls_are_written(heat):
+    heat.start()
+    mixed_program(cpu_seconds=0.8)
+    heat.stop()
+    tree, report = heat.tree(), heat.look()
+    assert all(call.parent < number for number, call in enumerate(tree))  # callers stand first
+    assert sum(call.self_seconds for call in tree) == pytest.approx(report.cpu_seconds, rel=0.1, abs=0.1)
+    (holding,) = {(c.line, c.column, c.end_column) for c in tree if c.qualname == "holding_work" and c.file == __file__}
+    start = holding_work.__code__.co_firstlineno
+    assert holding == (start + 1, len("    return "), len("    return sorted(DATA)"))
+    callers = {tree[call.parent].qualname for call in tree if call.qualname == "holding_work"}
+    assert callers == {"mixed_program"}
+
+
+def test_what_took_little_counts_as_its_callers_own_time():
+    nodes = [(-1, 1, 0, 1.0, 3.0), (0, 2, 0, 0.001, 0.0), (1, 3, 0, 0.0, 5.0), (0, 4, 0, 2.0, 0.0)]
+    names = {serial: ("a.py", f"f{serial}", 1, b"") for serial in (1, 2, 3)}
+    found = call_tree(nodes, (3.0, 100.0), lambda serial: names.get(serial))
+    # f2 is kept for what waits below it; f4's code is gone
+    assert [(call.qualname, call.parent, call.self_seconds) for call in found] == [
+        ("f1", -1, 3.0), ("f2", 0, 0.001), ("f3", 1, 0.0),
+    ]  # fmt: skip
+    assert len(call_tree(nodes, (3.0, 1000.0), lambda serial: names.get(serial))) == 1
+    # f1 waited for its core beside its work; f3 waited for somebody
+    assert [call.waiting_seconds for call in found] == [0.0, 0.0, 5.0]
+
+
+def test_what_an_import_imports_is_its_own_time():
+    files = ["/home/me/a.py", "<frozen importlib._bootstrap>", json.__file__, "<frozen importlib._bootstrap>"]
+    files += [json.decoder.__file__, json.decoder.__file__]
+    nodes = [(number - 1, number + 1, 0, 1.0, 0.0) for number in range(6)]
+    qualnames = ["<module>", "_find", "<module>", "_find", "<module>", "JSONDecoder"]
+    names = {at + 1: (file, name, 1, b"") for at, (file, name) in enumerate(zip(files, qualnames, strict=True))}
+    found = call_tree(nodes, (6.0, 6.0), names.get)
+    assert [(call.qualname, call.self_seconds) for call in found] == [
+        ("<module>", 2.0), ("<module>", 3.0), ("JSONDecoder", 1.0),
+    ]  # fmt: skip
+
+
+def test_a_tree_has_at_most_so_many_nodes():
+    nodes = [(-1, 1, 0, 0.0, 0.0), *((0, number, 0, float(number), 0.0) for number in range(2, 1000))]
+    found = call_tree(nodes, (1.0, 1.0), lambda serial: ("a.py", f"f{serial}", 1, b""))
+    assert 200 < len(found) <= 400
+    assert sum(call.self_seconds for call in found) == sum(range(2, 1000))
+
+
 def three_calls(cpu_seconds):
     started = time.thread_time()
     a, b, c = BLOB, BLOB[:2_400_000], BLOB[:600_000]
@@ -136,6 +185,13 @@ def test_three_c_calls_on_one_line_are_told_apart(native):
     assert len(large) == 3, by_column
     assert abs(large[0] - 0.667) < WITHIN, by_column
     assert abs(large[1] - 0.267) < WITHIN, by_column
+
+
+def test_positions_are_those_of_the_code_object():
+    for function in (mixed_program, three_calls, Heat.look, HeatReport.__new__, json.loads):
+        code = function.__code__
+        theirs = [tuple(-1 if n is None else n for n in (a, c, b, d)) for a, b, c, d in code.co_positions()]
+        assert positions_of(code.co_linetable, code.co_firstlineno) == theirs
 
 
 def recursive(depth):

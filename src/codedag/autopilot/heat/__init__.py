@@ -9,16 +9,17 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from codedag.autopilot.heat.call_tree import call_tree
 from codedag.autopilot.heat.line_table import line_at, line_range, lines_of
 from codedag.autopilot.heat.policy import RatePolicy
-from codedag.autopilot.heat.report import HeatReport, HotFunction, HotLine, HotLoop
+from codedag.autopilot.heat.report import HeatReport, HotCall, HotFunction, HotLine, HotLoop
 from codedag.autopilot.heat.sampler import Sampler, native_sampler
 from codedag.autopilot.heat.turn import choose_turn
 
 if TYPE_CHECKING:
     from codedag.instrument._sampler import Function, Loop, Totals
 
-__all__ = ["Heat", "HeatReport", "HotFunction", "HotLine", "HotLoop", "RatePolicy", "choose_turn"]
+__all__ = ["Heat", "HeatReport", "HotCall", "HotFunction", "HotLine", "HotLoop", "RatePolicy", "choose_turn"]
 
 FUNCTIONS_IN_REPORT = 100
 NAMES_MAX = 8192
@@ -133,6 +134,14 @@ class Heat:
             functions = [found for row in sampler.functions(limit) if (found := self._function(sampler, row))]
             functions.sort(key=lambda function: -function.cumulative_seconds)
             return self._report(sampler.totals(), functions, loops, turn)
+
+    def tree(self) -> list[HotCall]:
+        """The call tree of all threads, callers first; what took little counts as its caller's own time."""
+        sampler = self._sampler
+        if sampler is None or not hasattr(sampler, "tree"):  # an extension that was built before there was one
+            return []
+        totals = sampler.totals()
+        return call_tree(sampler.tree(), (totals["cpu"], totals["wall"]), sampler.names)
 
     def _report(
         self,

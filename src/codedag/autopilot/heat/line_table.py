@@ -20,6 +20,38 @@ def lines_of(table: bytes, first_line: int) -> list[int]:
     return lines
 
 
+def positions_of(table: bytes, first_line: int) -> list[tuple[int, int, int, int]]:
+    """First line, column, last line and column of each code unit as `co_positions()` has them; -1 where unknown."""
+    found: list[tuple[int, int, int, int]] = []
+    line, at = first_line, 0
+    while at < len(table):
+        kind, units = (table[at] >> 3) & 15, (table[at] & 7) + 1
+        at += 1
+        line += _line_step(table, at, kind)
+        found.extend([_position(table, at, kind, line)] * units)
+        while at < len(table) and not table[at] & 128:
+            at += 1
+    return found
+
+
+def _position(table: bytes, at: int, kind: int, line: int) -> tuple[int, int, int, int]:
+    if kind == _NO_LOCATION:
+        return -1, -1, -1, -1
+    if kind == _NO_COLUMNS:
+        return line, -1, line, -1
+    if kind == _LONG:
+        numbers = []
+        for _ in range(4):
+            numbers.append(_varint(table, at))
+            while table[at] & 64:
+                at += 1
+            at += 1
+        return line, numbers[2] - 1, line + numbers[1], numbers[3] - 1
+    if kind >= _ONE_LINE_FIRST:
+        return line, table[at], line, table[at + 1]
+    return line, kind * 8 + (table[at] >> 4), line, kind * 8 + (table[at] >> 4) + (table[at] & 15)
+
+
 def _line_step(table: bytes, at: int, kind: int) -> int:
     if kind in (_LONG, _NO_COLUMNS):
         number = _varint(table, at)

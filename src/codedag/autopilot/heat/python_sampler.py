@@ -16,12 +16,13 @@ from codedag.autopilot.heat.bytecode_loops import loop_around, loops_of
 from codedag.instrument.hidden_thread import HiddenThread
 
 if TYPE_CHECKING:
-    from codedag.instrument._sampler import Function, Loop, Totals
+    from codedag.instrument._sampler import Function, Loop, Node, Totals
 
 HZ_MAX = 20.0
 CODES_MAX = 4000
 DEPTH_MAX = 1000
 LINES_MAX = 16
+NODES_MAX = 16384  # of the call tree; in a full one a new call counts as its caller's own time
 HALF_LIFE_SECONDS = 10.0
 JOIN_SECONDS_MAX = 2.0
 WAITING_NAMES = frozenset(
@@ -95,6 +96,7 @@ class PythonSampler:
         self._codes: dict[int, _Code] = {}
         self._loops: dict[tuple[int, int, int, int], _Loop] = {}
         self._threads: dict[int, _Seen] = {}
+        self._nodes: dict[tuple[int, int, int], list[float]] = {}  # (parent, serial, offset): number, own, waiting
         self._turn: tuple[int, int, int] = (0, 0, 0)
         self._cpu = self._wall = self._waiting = self._recent = self._turn_seconds = self._own = 0.0
         self._samples = self._looks = self._serial = 0
@@ -219,8 +221,9 @@ class PythonSampler:
         self._loops = {key: loop for key, loop in self._loops.items() if key[0] in serials}
 
     def _add(self, seen: _Seen, path: list[_Step], growth: float, waiting: float, is_waiting: bool) -> None:
-        leaf = path[-1].row
+        leaf, node = path[-1].row, self._node_of(path)
         leaf.waiting += waiting
+        node[2] += waiting
         self._waiting += waiting
         self._cpu += growth
         if is_waiting:  # what it used before is charged to the next stack that works
@@ -231,9 +234,22 @@ class PythonSampler:
         self._samples += 1
         self._recent += seconds
         leaf.self_seconds += seconds
+        node[1] += seconds
         leaf.recent_self += seconds
         self._add_totals(path, seconds)
         self._add_below(path, seconds)
+
+    def _node_of(self, path: list[_Step]) -> list[float]:
+        """The node of a stack; of a function that calls itself the innermost call stands for all."""
+        node: list[float] = [-1, 0.0, 0.0]
+        for step, inner in zip(path, [*path[1:], None], strict=True):
+            if inner is not None and inner.row is step.row:
+                continue
+            key = (int(node[0]), step.row.serial, step.offset)
+            if key not in self._nodes and len(self._nodes) >= NODES_MAX:
+                break
+            node = self._nodes.setdefault(key, [len(self._nodes), 0.0, 0.0])
+        return node
 
     def _add_totals(self, path: list[_Step], seconds: float) -> None:
         for row in {step.row.serial: step.row for step in path}.values():
@@ -334,6 +350,11 @@ class PythonSampler:
         places = sorted(((offset, place[0]) for offset, place in row.places.items()), key=lambda pair: -pair[1])
         lines = tuple(places[:LINES_MAX])
         return row.serial, row.self_seconds, row.total, row.waiting, row.recent, row.recent_self, row.below, lines
+
+    def tree(self) -> list[Node]:
+        """Nodes of the call tree, callers first."""
+        with self._lock:
+            return [(*key, own, waiting) for key, (_, own, waiting) in self._nodes.items()]
 
     def names(self, serial: int, /) -> tuple[str, str, int, bytes] | None:
         """File, qualified name, first line and line table."""

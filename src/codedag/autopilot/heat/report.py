@@ -59,6 +59,25 @@ class HotLoop(NamedTuple):
     last_seen_seconds_ago: float
 
 
+class HotCall(NamedTuple):
+    """A node of the call tree: one call in one function, by its callers; callers come first in a tree.
+
+    `parent` is the number of the caller's node, -1 for none.  `line` to `end_column` are where the call is written,
+    -1 where that is not known.  Seconds are those of no node below it: of what is called in C, or of the code itself.
+    """
+
+    parent: int
+    file: str
+    qualname: str
+    first_line: int
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    self_seconds: float
+    waiting_seconds: float
+
+
 class HeatReport(NamedTuple):
     """What the sampler has seen since its start, without pauses.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
-    from codedag.instrument._sampler import Function, Loop, Totals
+    from codedag.instrument._sampler import Function, Loop, Node, Totals
 
 
 class Sampler(Protocol):
@@ -40,6 +40,9 @@ class Sampler(Protocol):
 
     def functions(self, limit: int, /) -> list[Function]:
         """Seconds of the hottest functions."""
+
+    def tree(self) -> list[Node]:
+        """Nodes of the call tree, callers first: parent (-1: none), serial, offset, own seconds, waiting seconds."""
 
     def names(self, serial: int, /) -> tuple[str, str, int, bytes] | None:
         """File, qualified name, first line and line table."""
