@@ -9,13 +9,20 @@ from codedag.ir.report import Heat, HotFunction, HotLine, HotTurn
 from codedag.trace.gathered import shown_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from codedag.autopilot.heat import Heat as SampledHeat
     from codedag.autopilot.heat import HeatReport
+    from codedag.autopilot.processes.worker_heat import WorkerHeat
 
-FUNCTIONS_SHOWN, LINES_SHOWN = 40, 40
+FUNCTIONS_SHOWN, LINES_SHOWN, WORKERS_SHOWN = 40, 40, 64
 
 
-def heat_of(seen: HeatReport) -> Heat:
-    """What a report says about where the time went."""
+def heat_of(heat: SampledHeat, workers: Iterable[WorkerHeat] = ()) -> Heat:
+    """What a report says about where the time went; of workers, what their own samplers saw."""
+    from codedag.autopilot.report.calls import calls_of
+
+    seen, others = heat.look(), list(workers)
     whole = max(seen.cpu_seconds, 1e-9)
     own = [each for each in seen.functions if not each.file.startswith(("<", OURS))]
     functions = [
@@ -30,6 +37,8 @@ def heat_of(seen: HeatReport) -> Heat:
     return Heat(
         sampled_seconds=seen.wall_seconds, cpu_seconds=seen.cpu_seconds, waiting_seconds=seen.waiting_seconds,
         own_seconds=seen.own_cpu_seconds, is_biased=seen.is_biased, functions=functions, lines=_lines(seen, whole),
+        calls=calls_of([heat.tree()]), workers=[each.totals for each in others[:WORKERS_SHOWN]],
+        worker_calls=calls_of([each.calls for each in others]),
         turn=None if turn is None else HotTurn(
             file=shown_path(turn.file), line=turn.loop_first_line, name=turn.qualname,
             period_seconds=turn.period_seconds, turns=turn.turns_at_least,

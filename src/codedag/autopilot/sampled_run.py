@@ -40,6 +40,7 @@ EXPECTED_SAVING = 0.4
 JOIN_SECONDS_MAX = 5.0  # of waiting for our thread before a fork and at the end
 #: Until then a program without a turn is taken to be starting: imports run code of packages that is never hot again.
 START_SECONDS_MAX = 10.0
+TELL_SECONDS = 5.0  # between two reports of a worker's heat
 QUIET_HZ = 10.0  # looks a second at a program in which an earlier run has found nothing to gain
 SILENT_SECONDS = 1.0  # a program that ended earlier gets no run directory and no word, unless one was asked for
 
@@ -139,7 +140,7 @@ class SampledRun(Follower):
             return Finished(ending, None)
         from codedag.autopilot.unchanged import conclude
 
-        return conclude(self._keep(), self._store, self.heat.look(), ending, self._budget, self._is_left_alone)
+        return conclude(self._keep(), self._store, self.heat, ending, self._budget, self._is_left_alone)
 
     def _have_workers_reported(self) -> bool:
         keeper = self._keeper
@@ -179,7 +180,11 @@ class SampledRun(Follower):
 
     def _watch(self) -> None:
         self.heat.exclude_this_thread()
+        told = perf_counter()
         while not self._wake.wait(LOOK_SECONDS):
+            if self._worker_of and perf_counter() - told >= TELL_SECONDS:  # it may be ended from outside
+                attempt(self._tell)
+                told = perf_counter()
             if self._is_worth_loading(self.heat.look()):
                 attempt(self._load)
                 return
@@ -230,8 +235,20 @@ class SampledRun(Follower):
         self.heat.in_fork()
         self._start_thread()
 
+    def end_worker(self) -> None:
+        """Tells the program what was hot in this worker, as the last thing."""
+        after(self._tell)
+
+    def _tell(self) -> None:
+        from codedag.autopilot.processes import worker_heat
+
+        keeper = self._keeper
+        if self._worker_of and self.loaded is None and keeper is not None and not keeper.broken:
+            worker_heat.write(self.heat, keeper.path / "workers")
+
     def _end_in_fork(self) -> None:
         self._end_thread()
+        after(self._tell)
         self.heat.stop()
         if self.loaded is not None:
             self.loaded.pilot.team.end_worker()

@@ -8,6 +8,7 @@ from codedag.autopilot.finished import Finished
 from codedag.autopilot.heat_report import heat_of
 from codedag.autopilot.hot import changeable_share
 from codedag.autopilot.knowledge_store import RunFacts, length_of
+from codedag.autopilot.processes import worker_heat
 from codedag.instrument.guard import after
 from codedag.ir.costs import CostTable
 from codedag.ir.graph import Graph
@@ -16,6 +17,7 @@ from codedag.ir.report import Heat, Proof, Report
 
 if TYPE_CHECKING:
     from codedag.autopilot.budget import Budget
+    from codedag.autopilot.heat import Heat as SampledHeat
     from codedag.autopilot.heat import HeatReport
     from codedag.autopilot.knowledge_store import Store
     from codedag.instrument.launch import Ending
@@ -30,10 +32,11 @@ LEFT_ALONE = "earlier runs found nothing to gain, so the program ran as written 
 
 
 def conclude(
-    keeper: Keeper, store: Store | None, seen: HeatReport, ending: Ending, budget: Budget, is_left_alone: bool
+    keeper: Keeper, store: Store | None, sampled: SampledHeat, ending: Ending, budget: Budget, is_left_alone: bool
 ) -> Finished:
     """Writes the run (an empty graph and plan, a report of what is slow) and what is known of the program now."""
-    heat, seconds = heat_of(seen), budget.elapsed()
+    workers = worker_heat.read(keeper.path / "workers" if keeper.has_workers else None)
+    heat, seconds = heat_of(sampled, workers), budget.elapsed()
     report = Report(
         optimised_seconds=seconds, heat=heat,
         verdict=Proof(identical=True, checked=0, mismatches=0, how="nothing was changed"),
@@ -45,7 +48,7 @@ def conclude(
     if store is not None and is_left_alone:
         store.count_rest(length_of(seconds, store.target))
     elif store is not None:
-        keeper.left("what was found could not be kept", after(_remember, store, heat, seen, budget))
+        keeper.left("what was found could not be kept", after(_remember, store, heat, sampled.look(), budget))
     keeper.end("ok" if ending.code == 0 else "failed", ending.code)
     if keeper.asked:
         from codedag.autopilot.session import keep_page

@@ -49,8 +49,10 @@ if TYPE_CHECKING:
     from codedag.ir.report import Claim as Claim
     from codedag.ir.report import Declined as Declined
     from codedag.ir.report import Heat as Heat
+    from codedag.ir.report import HotCall as HotCall
     from codedag.ir.report import HotFunction as HotFunction
     from codedag.ir.report import HotLine as HotLine
+    from codedag.ir.report import HotProcess as HotProcess
     from codedag.ir.report import HotTurn as HotTurn
     from codedag.ir.report import OwnCosts as OwnCosts
     from codedag.ir.report import Proof as Proof
@@ -91,7 +93,9 @@ _HOMES = {
     "GraphBuilder": "graph",
     "Heat": "report",
     "HotFunction": "report",
+    "HotCall": "report",
     "HotLine": "report",
+    "HotProcess": "report",
     "HotTurn": "report",
     "OwnCosts": "report",
     "Lane": "events",
@@ -152,8 +156,10 @@ __all__ = [
     "Graph",
     "GraphBuilder",
     "Heat",
+    "HotCall",
     "HotFunction",
     "HotLine",
+    "HotProcess",
     "HotTurn",
     "Lane",
     "Link",

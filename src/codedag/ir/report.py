@@ -79,6 +79,31 @@ class HotLine(msgspec.Struct, frozen=True, kw_only=True):
     share: Share = 0.0
 
 
+class HotCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A node of the call tree of a sampled run: one place in one function, by its callers, which stand before it.
+
+    Seconds are those of no node below it.  `text` is what is called or computed there, of the user's own code.
+    """
+
+    parent: int  # number of the caller's node in the list, -1 = none
+    name: str
+    file: str
+    line: Line = 0
+    text: str = ""
+    package: str = ""
+    self_seconds: Seconds = 0.0
+    waiting_seconds: Seconds = 0.0
+
+
+class HotProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker process as its own sampler saw it."""
+
+    process: Natural
+    seconds: Seconds
+    cpu_seconds: Seconds = 0.0
+    waiting_seconds: Seconds = 0.0
+
+
 class HotTurn(msgspec.Struct, frozen=True, kw_only=True):
     """The program's outermost repeated work (batch, item, request): where it is, and how long one took."""
 
@@ -99,6 +124,9 @@ class Heat(msgspec.Struct, frozen=True, kw_only=True):
     is_biased: bool = False  # whether some code could not be sampled as often as other code
     functions: list[HotFunction] = msgspec.field(default_factory=list)
     lines: list[HotLine] = msgspec.field(default_factory=list)
+    calls: list[HotCall] = msgspec.field(default_factory=list)  # the call tree
+    workers: list[HotProcess] = msgspec.field(default_factory=list)
+    worker_calls: list[HotCall] = msgspec.field(default_factory=list)  # of all of them
     turn: HotTurn | None = None
 
 

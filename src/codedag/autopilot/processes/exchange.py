@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from codedag.autopilot.processes import worker_heat
 from codedag.autopilot.processes.report_folder import BEGUN, WorkerReports
 from codedag.autopilot.processes.worker_report import Refusal, WorkerReport, move_of, share_of
 from codedag.autopilot.settings.cv2_threads import WORKER, Capping, workers_here
@@ -93,6 +94,8 @@ class WorkerExchange(Follower):
 
     def end_worker(self) -> None:
         """Writes what this worker did, as the last thing."""
+        if self.crew.is_worker and self.crew.folder is not None and self.pilot.openings is not None:
+            attempt(worker_heat.write, self.pilot.openings.heat, self.crew.folder)
         attempt(self.crew.write, self._fill, self._state(), last=True)
 
     def look(self) -> None:

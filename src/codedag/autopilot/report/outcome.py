@@ -11,6 +11,7 @@ from codedag.autopilot.heat_report import heat_of
 from codedag.autopilot.judging import Judging
 from codedag.autopilot.knowledge import Proven
 from codedag.autopilot.pilot import Applied, Pilot
+from codedag.autopilot.processes import worker_heat
 from codedag.autopilot.processes.worker_report import Share, join, move_of
 from codedag.autopilot.report.spans import Spans
 from codedag.backends.registry import find
@@ -134,7 +135,7 @@ def _move(pilot: Pilot, applied: Applied, graph: Graph) -> Move:
 
 def _report(pilot: Pilot, every: list[Result], graph: Graph, spans: Spans) -> Report:
     made = [result for result in every if result.counts]
-    heat = None if pilot.openings is None else heat_of(pilot.openings.heat.look())
+    heat = None if pilot.openings is None else heat_of(pilot.openings.heat, worker_heat.read(pilot.team.crew.folder))
     base = Report(
         verdict=_proof(pilot, every),
         changes=_with_kept([_change(pilot, result.applied) for result in made], pilot.memory.peak_nbytes),
