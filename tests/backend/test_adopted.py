@@ -51,3 +51,10 @@ def test_some_are_emitted():
         except LookupError:
             continue
     assert len(made) >= 20
+
+
+def test_names_that_a_module_unpacks_are_source():
+    """`_BILINEAR, _BICUBIC = 2, 3` was "not source", which hid why resizing by PIL has no patch."""
+    (resize,) = [one for one in ON_CPU if one.source == "PIL.Image.Image.resize" and one.into == "codedag"]
+    with pytest.raises(LookupError, match=r"it uses a part of CodeDAG \(codedag.backends._pixels\)"):
+        standalone(resize.run, "adopted")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
-from codedag.autopilot.adopt_check import Request, trial
+from codedag.autopilot.adopt_check import Request, Tried, trial
 from codedag.autopilot.source_edit import Source, is_method, libcst
 from codedag.autopilot.standalone import standalone
 from codedag.backends.elementwise import MAP, role_of
@@ -58,6 +59,21 @@ def kept_by_value(array, steps):
         _kept_values[key] = steps(array)
     return copied(_kept_values[key])
 '''.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class _Addition:
+    """Functions that a patch adds, the one that is called with the steps, and what they import."""
+
+    kind: Literal["table", "file", "value"]
+    name: str
+    imported: str
+    functions: dict[str, str]
+
+
+TABLE = _Addition("table", "by_table", "import numpy as np", {"by_table": BY_TABLE})
+FILE = _Addition("file", "kept", "import os", {"copied": COPIED, "kept": KEPT})
+VALUE = _Addition("value", "kept_by_value", "import hashlib", {"copied": COPIED, "kept_by_value": KEPT_BY_VALUE})
 
 _NOTES = {
     "widen": "the items of a batch were fetched in threads; DataLoader(num_workers=...) is what torch has for that",
@@ -167,10 +183,17 @@ def _written(run: RunDirectory, move: Move, files: dict[str, _File], done: list[
         raise LookupError("another change of this patch rewrites the same lines; apply that one, then run again")
     edit = _edit(run, move, file)
     compile(edit.text, move.file, "exec", dont_inherit=True)
-    why = trial(edit.request, Path(run.run.cwd))
-    if why:
-        raise LookupError(why)
-    return edit, file
+    tried = trial(edit.request, Path(run.run.cwd))
+    if tried.why:
+        raise LookupError(tried.why)
+    return replace(edit, note=". ".join(filter(None, [edit.note.rstrip("."), _evidence(tried)]))), file
+
+
+def _evidence(tried: Tried) -> str:
+    """What the code was tried on, in words."""
+    if tried.recorded:
+        return f"tried on {tried.recorded} input{'' if tried.recorded == 1 else 's'} of the run: the same result"
+    return "tried on drawn inputs, since the run kept none: the same result"
 
 
 def _overlaps(one: Move, other: Move) -> bool:
@@ -191,12 +214,11 @@ def _edit(run: RunDirectory, move: Move, file: _File) -> _Edit:
     if move.kind == "fuse":
         if not ops[0].in_sig.startswith("uint8["):
             raise LookupError(f"its input is {ops[0].in_sig or 'not recorded'}, and tables are for uint8 pictures")
-        return _helped(file, _map_part(ops), "table", "by_table", ("import numpy as np",), {"by_table": BY_TABLE})
+        return _helped(run, move, file, _map_part(ops), TABLE)
     if move.kind == "remember":
-        return _helped(file, ops, "file", "kept", ("import os",), {"copied": COPIED, "kept": KEPT})
+        return _helped(run, move, file, ops, FILE)
     if move.kind == "recall":
-        helpers = {"copied": COPIED, "kept_by_value": KEPT_BY_VALUE}
-        return _helped(file, ops, "value", "kept_by_value", ("import hashlib",), helpers)
+        return _helped(run, move, file, ops, VALUE)
     raise LookupError(f"a change of this kind ({move.kind}) has no code of its own")
 
 
@@ -235,26 +257,31 @@ def _substitute(run: RunDirectory, move: Move, file: _File) -> _Edit:
     source = Source(file.text)
     name = _free_name(f"fast_{move.chain[0].rpartition('.')[2]}", source)
     helper = standalone(substitution.run, name)
-    request = Request("substitute", helper, name, source=move.chain[0], variant=move.variant)
+    request = Request(
+        "substitute", helper, name, source=move.chain[0], variant=move.variant, run=str(run.path.absolute()),
+        op=run.graph.op(move.ops[0]),
+    )  # fmt: skip
     body = helper.removeprefix("from __future__ import annotations").strip()
     note = f"only for calls like these: {substitution.takes}" if substitution.takes else ""
     return _Edit(source.replace_call(ops[0], name, is_method(ops[0].name)), (), {name: body}, request, note)
 
 
-def _helped(
-    file: _File, ops: list[Op], kind: str, helper: str, imports: tuple[str, ...], helpers: dict[str, str]
-) -> _Edit:  # fmt: skip
+def _helped(run: RunDirectory, move: Move, file: _File, ops: list[Op], helper: _Addition) -> _Edit:
     if not ops:
         raise LookupError("it does not begin with operations on single elements")
     source = Source(file.text)
     taken = source.names()
-    if not file.edited and taken & {*helpers, "_kept", "_kept_values"}:
-        raise LookupError(f"the file uses the name `{sorted(taken & {*helpers, '_kept', '_kept_values'})[0]}` itself")
-    found = source.extract(ops, helper, _free_name("steps", source))
-    needed = [line for line in imports if line.split()[-1] not in taken]
-    code = "\n\n\n".join(["\n".join(imports), *helpers.values()])
-    request = Request(kind, code, helper, found.steps, file.text, ops[0].in_sig)  # type: ignore[arg-type]
-    return _Edit(found.text, tuple(needed), helpers, request)
+    names = {*helper.functions, "_kept", "_kept_values"}
+    if not file.edited and taken & names:
+        raise LookupError(f"the file uses the name `{sorted(taken & names)[0]}` itself")
+    found = source.extract(ops, helper.name, _free_name("steps", source))
+    needed = tuple(line for line in (helper.imported,) if line.split()[-1] not in taken)
+    code = "\n\n\n".join([helper.imported, *helper.functions.values()])
+    first = run.graph.op(move.ops[0])  # where the run saw it; edits move lines
+    request = Request(
+        helper.kind, code, helper.name, found.steps, file.text, first.in_sig, run=str(run.path.absolute()), op=first
+    )
+    return _Edit(found.text, needed, helper.functions, request)
 
 
 def _free_name(name: str, source: Source) -> str:

@@ -1,13 +1,14 @@
-"""Trial of code to adopt, in a process of its own: the new code runs beside the old on inputs as the run recorded them.
+"""Trial of code to adopt, in a process of its own: the new code runs beside the old on inputs that the run recorded.
 
-For arrays these have the recorded type and shape and drawn contents; for files they are files of the program's folder.
+Where there are none, arrays have the recorded type and shape and drawn contents, and files are those of the program's
+folder.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
-import json
+import itertools
 import random
 import re
 import subprocess
@@ -19,6 +20,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+
+from codedag.ir import Op
+from codedag.profile.sample import Sample, Samples
 
 TRIAL_SECONDS_MAX = 120.0
 FILES_TRIED, FILES_LOOKED_AT = 3, 5000
@@ -39,46 +43,72 @@ class Request(msgspec.Struct, frozen=True):
     signature: str = ""
     source: str = ""  # of a substitution: the library's function
     variant: str = ""
+    run: str = ""  # its directory, which may have inputs of the operation
+    op: Op | None = None  # the operation whose input the code takes
 
 
-def trial(request: Request, cwd: Path) -> str:
-    """Why the code cannot be adopted; empty if it gave the same wherever it was tried."""
+class Tried(msgspec.Struct, frozen=True):
+    """Why the code cannot be adopted, empty if it gave the same wherever it was tried; and what it was tried on."""
+
+    why: str
+    recorded: int = 0  # inputs that the run had kept
+    drawn: int = 0
+
+
+def trial(request: Request, cwd: Path) -> Tried:
+    """Runs the code beside the lines as they are written."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", __name__], input=msgspec.json.encode(request), capture_output=True,
             timeout=TRIAL_SECONDS_MAX, cwd=cwd if cwd.is_dir() else None, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"it could not be tried: {error}"
+        return Tried(f"it could not be tried: {error}")
     if done.returncode != 0:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it ended without a word"]
-        return f"it could not be tried: {last[0]}"
-    return str(json.loads(done.stdout.splitlines()[-1]))
+        return Tried(f"it could not be tried: {last[0]}")
+    return msgspec.json.decode(done.stdout.splitlines()[-1], type=Tried)
 
 
 def _main() -> None:
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
-    why = _substitute(request) if request.kind == "substitute" else _steps(request)
-    sys.stdout.write(f"{json.dumps(why)}\n")
+    tried = _substitute(request) if request.kind == "substitute" else _steps(request)
+    sys.stdout.write(f"{msgspec.json.encode(tried).decode()}\n")
 
 
-def _substitute(request: Request) -> str:
+def _recorded(request: Request) -> list[Sample]:
+    """What the run kept of the operation's calls."""
+    if request.op is None:
+        return []
+    samples = Samples(Path(request.run))
+    return [] if samples.expired() else samples.at_site(request.op)
+
+
+def _substitute(request: Request) -> Tried:
     from codedag.backends.proof import near
     from codedag.backends.registry import find
 
     space = _module()
     exec(compile(request.helper, "adopted.py", "exec", dont_inherit=True), space)  # noqa: S102 - our own source
     (substitution,) = [one for one in find(request.source) if one.into == request.variant][:1]
-    rng, tried = random.Random(5), 0
+    rng, tried, kept = random.Random(5), 0, 0
+    for sample in _recorded(request):
+        args, keywords = sample.call()
+        if substitution.accepts(args, keywords):
+            expected = substitution.original()(*args, **keywords)
+            args, keywords = sample.call()
+            if not near(expected, space[request.name](*args, **keywords), substitution.equivalence):
+                return Tried("it gave another result than the library's function, on an input of the run")
+            kept += 1
     for _ in range(CALLS_TRIED):
         number = rng.getrandbits(64)
         theirs, ours = (substitution.random_call(random.Random(number)) for _ in range(2))
         if substitution.accepts(theirs.args, theirs.kwargs):
             expected = substitution.original()(*theirs.args, **theirs.kwargs)
             if not near(expected, space[request.name](*ours.args, **ours.kwargs), substitution.equivalence):
-                return "it gave another result than the library's function"
+                return Tried("it gave another result than the library's function")
             tried += 1
-    return "" if tried else "no call was found on which it could be tried"
+    return Tried("" if tried or kept else "no call was found on which it could be tried", kept, tried)
 
 
 def _module() -> dict[str, Any]:
@@ -87,16 +117,27 @@ def _module() -> dict[str, Any]:
     return vars(made)
 
 
-def _steps(request: Request) -> str:
+def _inputs(request: Request) -> Iterator[tuple[bool, Any]]:
+    """What the steps are tried on: what the run kept, then what is drawn; with whether the run kept it."""
+    kept = 0
+    for sample in _recorded(request):
+        args, _ = sample.call()
+        if args:
+            kept += 1
+            yield True, args[0]
+    drawn = {"table": _pictures, "value": _arrays, "file": _files}[request.kind](request.signature)
+    yield from ((False, value) for value in itertools.islice(drawn, 1 if kept else None))
+
+
+def _steps(request: Request) -> Tried:
     from codedag.backends.same import same
     from codedag.ir import No
 
-    inputs = {"table": _pictures, "value": _arrays, "file": _files}[request.kind]
     last = "no input was found on which it could be tried"
     for stand_in in STAND_INS:
         steps, helper = _functions(request, stand_in)
-        tried = 0
-        for value in inputs(request.signature):
+        counts = {True: 0, False: 0}
+        for is_recorded, value in _inputs(request):
             try:
                 expected = _seeded(steps, _copied(value))
             except Exception as error:  # noqa: BLE001 - the program's code on an input of ours
@@ -105,13 +146,13 @@ def _steps(request: Request) -> str:
             for _ in range(2):  # what is kept is asked for again
                 equal = same(_owned(expected), _owned(_seeded(helper, _copied(value), steps)))
                 if isinstance(equal, No):
-                    return f"it gave another result than the lines as they are written ({equal.reason})"
-            tried += 1
-            if tried == FILES_TRIED:
+                    return Tried(f"it gave another result than the lines as they are written ({equal.reason})")
+            counts[is_recorded] += 1
+            if counts[False] == FILES_TRIED:
                 break
-        if tried:
-            return ""
-    return last
+        if any(counts.values()):
+            return Tried("", counts[True], counts[False])
+    return Tried(last)
 
 
 def _functions(request: Request, stand_in: float) -> tuple[Callable[[Any], Any], Callable[..., Any]]:

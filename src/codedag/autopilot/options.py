@@ -26,6 +26,7 @@ class Options(msgspec.Struct, frozen=True):
     max_overhead: float = MAX_OVERHEAD
     synchronous: bool = False  # plan and build at once, and let no clock decide: slower, but repeatable
     announce: Callable[[str], object] | None = None  # hears once, while the program runs, that it is faster now
+    samples: bool = True  # some inputs are kept, on which code to adopt is tried
     begun: float | None = None  # when our first module was loaded, by the clock of `perf_counter`
 
     @property

@@ -40,6 +40,7 @@ from codedag.ir.clock import perf_counter
 from codedag.migrate.memo.disk_store import Disk
 from codedag.migrate.memo.store import Memory
 from codedag.trace.rundir import Keeper, loaded_versions
+from codedag.trace.spool import FOLDER, Spool
 
 if TYPE_CHECKING:
     from codedag.autopilot.budget import Budget
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 # A graph of so many bytes has some 150,000 operations, whose page takes two seconds.
 LARGEST_NBYTES = 50_000_000
 LOOKED_AT_SECONDS_MIN = 8.0  # a program that ended earlier may have ended before its hot functions were planned
+#: Inputs that a run keeps to try code to adopt on: of the run, of one call, and the time that writing them may take.
+SAMPLES_NBYTES, SAMPLE_NBYTES, SAMPLES_SECONDS = 32 << 20, 4 << 20, 0.1
 SHORT = 2.0  # seconds of a program of which nobody misses a page without a change: drawing takes 0.08 s
 
 
@@ -155,10 +158,18 @@ def _pilot(program: Program, keeper: Keeper, options: Options, worker_of: int, b
         from codedag.autopilot.moves.placement import Placed  # with all that library patches need
 
         pilot.placed = Placed(pilot, options.requests)
+    if options.samples and not keeper.broken and not worker_of:
+        after(_keep_samples, pilot, keeper)
     pilot.team.crew = WorkerReports(None if keeper.broken else keeper.path / "workers", parent=worker_of)
     if not worker_of and not keeper.has_workers:
         pilot.team.crew.prepare()
     return pilot
+
+
+def _keep_samples(pilot: Pilot, keeper: Keeper) -> None:
+    spool = Spool(keeper.path / FOLDER, SAMPLES_NBYTES, SAMPLE_NBYTES, SAMPLES_SECONDS)
+    spool.begin()
+    pilot.recorder.keep_samples(spool)
 
 
 def _recall(pilot: Pilot, store: Store) -> None:

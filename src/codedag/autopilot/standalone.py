@@ -86,7 +86,8 @@ class _Collected:
         for node in ast.parse(inspect.getsource(module)).body:
             if isinstance(node, ast.Assign | ast.AnnAssign) and _assigns(node, name):
                 assert node.value is not None
-                self._add(module, name, f"{name} = {ast.unparse(node.value)}")
+                text = ast.unparse(node) if _is_unpacking(node) else f"{name} = {ast.unparse(node.value)}"
+                self._add(module, name, text)
                 return
             if isinstance(node, ast.ImportFrom) and any((each.asname or each.name) == name for each in node.names):
                 other = sys.modules[node.module or ""]
@@ -100,7 +101,12 @@ class _Collected:
 
 def _assigns(node: ast.Assign | ast.AnnAssign, name: str) -> bool:
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return node.value is not None and any(isinstance(each, ast.Name) and each.id == name for each in targets)
+    names = [each for target in targets for each in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    return node.value is not None and any(isinstance(each, ast.Name) and each.id == name for each in names)
+
+
+def _is_unpacking(node: ast.Assign | ast.AnnAssign) -> bool:
+    return isinstance(node, ast.Assign) and any(isinstance(target, ast.Tuple) for target in node.targets)
 
 
 def _source(thing: Any) -> str:

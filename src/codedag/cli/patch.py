@@ -63,5 +63,5 @@ def _text(one: Adoption, shown: set[str]) -> str:
         shown.add(one.helper)
         parts += ["# add once:", one.helper, ""]
     if one.diff:
-        parts += ["# then (tried: it gives the same):", one.diff]
+        parts += ["# then:", one.diff]
     return "\n".join(parts)

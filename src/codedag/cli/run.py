@@ -60,6 +60,7 @@ _INSIDE = "use torchrun --no-python ... codedag run SCRIPT"
 )
 @click.option("--budget-ram", metavar="SIZE", help="Memory for what is kept between epochs, such as 2G.")
 @click.option("--budget-disk", metavar="SIZE", help="Disk for arrays that memory has no room for; none unless given.")
+@click.option("--no-samples", is_flag=True, help="Keep no inputs, on which `explain --patch` tries its code.")
 @click.option("--max-overhead", metavar="SHARE", help="Share of the time that observing may cost, such as 2%.")
 @output_option
 @program_arguments
@@ -128,14 +129,18 @@ def _options(asked: dict[str, Any]) -> Options:
     from codedag.backends.registry import Equivalence
     from codedag.cli.settings import SETTINGS, settings
 
-    words = {name.replace("_", "-"): value for name, value in asked.items() if value not in (None, False)}
+    words = {
+        name.replace("_", "-"): value
+        for name, value in asked.items()
+        if value not in (None, False) and name != "no_samples"
+    }
     chosen = settings(Path.cwd()) | {name: SETTINGS[name](value) for name, value in words.items()}
     plan, requests = _plan(chosen["plan"]) if "plan" in chosen else (None, None)
     found = Options(plan, requests, chosen.get("observe-only", False), chosen.get("fresh", False))
     allow = tuple(map(Equivalence, chosen.get("allow", ("exact",))))
     return replace(
         found, allow=allow, budget_nbytes=chosen.get("budget-ram"), disk_nbytes=chosen.get("budget-disk", 0),
-        max_overhead=chosen.get("max-overhead", found.max_overhead), begun=BEGUN,
+        samples=not asked.get("no_samples"), max_overhead=chosen.get("max-overhead", found.max_overhead), begun=BEGUN,
         synchronous=os.environ.get("CODEDAG_SYNCHRONOUS", "") not in ("", "0"),
     )  # fmt: skip
 

@@ -43,6 +43,8 @@ class Spool:
 
     folder: Path
     most_nbytes: int = MOST_NBYTES
+    largest_nbytes: int = LARGEST_NBYTES
+    most_seconds: float = MOST_SECONDS
     failure: str = ""  # why something was not kept
     stopped: bool = False  # nothing more can be kept
     _seconds: float = 0.0
@@ -62,7 +64,7 @@ class Spool:
 
     def take(self, template: Any, kind: int, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """Keeps what went into a call, if there is room."""
-        if self.stopped or self._seconds > MOST_SECONDS or "numpy" not in sys.modules:
+        if self.stopped or self._seconds > self.most_seconds or "numpy" not in sys.modules:
             return
         begun = time.perf_counter()
         done = attempt(self._take, template, kind, function, args, keywords)
@@ -122,8 +124,9 @@ class Spool:
         return {**nodes, "arrays": len(packer.arrays), "nbytes": packer.nbytes}
 
     def _need_room(self, nbytes: int) -> None:
-        if nbytes > LARGEST_NBYTES:
-            raise NotPlain(f"its inputs are too large to be kept ({nbytes >> 20} MB, at most {LARGEST_NBYTES >> 20})")
+        if nbytes > self.largest_nbytes:
+            most = self.largest_nbytes >> 20
+            raise NotPlain(f"its inputs are too large to be kept ({nbytes >> 20} MB, at most {most})")
         if len(self._seen) % LOOKS_EVERY == 1:
             self._nbytes = sum(entry.stat().st_size for entry in os.scandir(self.folder))
         self._nbytes += nbytes
