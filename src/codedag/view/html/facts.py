@@ -21,7 +21,7 @@ from codedag.view.text import RECORDER_FACTOR, covered
 
 MOST_OPS = 3000  # rows of the table; a person reads some dozens, and 2,000 must all be there
 MOST_PLANNED = 5000  # operations up to which the page re-evaluates a plan
-MOST_EVENTS = 6000
+MOST_EVENTS = 3500
 WORKLESS = ("region", "source")
 
 
@@ -122,6 +122,16 @@ def _plain(document: Any) -> Any:
     return None if document is None else msgspec.to_builtins(document)
 
 
+def _short(seconds: float | None) -> float | None:
+    """Seconds that are only shown."""
+    return None if seconds is None else float(f"{seconds:.4g}")
+
+
+def _exact(seconds: float | None) -> float | None:
+    """Seconds with which the page simulates, which agrees with a plan within a millionth."""
+    return None if seconds is None else float(f"{seconds:.10g}")
+
+
 # -- operations
 
 
@@ -156,8 +166,8 @@ def _ops(graph: Graph, kept: list[int]) -> dict[str, Any]:
         "effects": of(ops.effects),
         "line": [ops.line[row] for row in kept],
         "calls": [ops.count[row] for row in kept],
-        "self": [ops.self_seconds[row] for row in kept],
-        "total": [ops.total_seconds[row] for row in kept],
+        "self": [_short(ops.self_seconds[row]) for row in kept],
+        "total": [_short(ops.total_seconds[row]) for row in kept],
         "out": [ops.out_nbytes[row] for row in kept],
         "in": [arriving[row] for row in kept],
         "peak": [ops.peak_nbytes[row] for row in kept],
@@ -210,7 +220,7 @@ def _plan(plan: Plan, kept: list[int], graph: Graph) -> dict[str, Any]:
         return texts.setdefault(text, len(texts))
 
     made["placement"] = [[one["op"], of(one["pu"]), of(one["variant"])] for one in made["placement"]]
-    made["schedule"] = [[one["op"], one["start"], one["end"]] for one in made["schedule"]]
+    made["schedule"] = [[one["op"], _exact(one["start"]), _exact(one["end"])] for one in made["schedule"]]
     made["decisions"] = [
         [one["op"], of(one["chosen"]), of(one["runner_up"]), of(one["why"])] for one in made["decisions"]
     ]
@@ -235,12 +245,14 @@ def _costs(costs: CostTable, graph: Graph, kept: list[int]) -> dict[str, Any]:
 
 def _cost(row: Any) -> list[Any]:
     """Everything about one cost, short: there are many."""
-    others = [[a.variant, a.seconds, a.low, a.high, a.status, a.reason] for a in row.alternatives]
+    others = [
+        [a.variant, _short(a.seconds), _short(a.low), _short(a.high), a.status, a.reason] for a in row.alternatives
+    ]
     bound = row.roofline.bound_by if row.roofline is not msgspec.UNSET else ""
     source = row.source if row.source is not msgspec.UNSET else ""
     return [
-        row.op, row.pu, row.variant, row.seconds, row.low, row.high, row.status, row.reason, row.scratch_nbytes, others,
-        bound, source,
+        row.op, row.pu, row.variant, _exact(row.seconds), _short(row.low), _short(row.high), row.status, row.reason,
+        row.scratch_nbytes, others, bound, source,
     ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import zlib
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -13,6 +14,7 @@ import msgspec
 from codedag.ir import Graph, RunDirectory, write_atomically
 from codedag.view.html.facts import facts
 
+PLAIN_MAX = 120_000  # characters of data that stand in the page as they are
 #: In this order: each may use what stands before it.
 SCRIPTS = (
     "base.js",
@@ -70,9 +72,17 @@ def document(data: str, live: str = "") -> str:
         f'<style>\n{style}</style>\n</head>\n<body data-live="{escape(live)}">\n'
         '<noscript><p class="noscript">This report draws itself with a script that is inside this file. '
         "Allow scripts for it, or use <code>codedag view RUN</code> in a terminal.</p></noscript>\n"
-        f'<script type="application/json" id="data">{_inert(data)}</script>\n'
+        f"{_element(data)}\n"
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
+
+
+def _element(data: str) -> str:
+    """The element that holds the data: as JSON that one can read, or, of a large run, deflated."""
+    if len(data) <= PLAIN_MAX:
+        return f'<script type="application/json" id="data">{_inert(data)}</script>'
+    packed = zlib.compress(data.encode(), 9, -zlib.MAX_WBITS)
+    return f'<script type="text/plain" id="data">{base64.b64encode(packed).decode()}</script>'
 
 
 def _inert(data: str) -> str:
@@ -86,8 +96,9 @@ def _inert(data: str) -> str:
 def assets() -> tuple[str, str]:
     """The script and the style of the page."""
     folder = Path(__file__).parent / "assets"
-    parts = [(folder / name).read_text(encoding="utf-8") for name in SCRIPTS]
-    return '"use strict";\n' + "".join(parts), (folder / "style.css").read_text(encoding="utf-8")
+    lines = "".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS).splitlines()
+    code = (line.strip() for line in lines if not line.strip().startswith("//"))  # no text of ours has two lines
+    return "\n".join(['"use strict";', *filter(None, code), ""]), (folder / "style.css").read_text(encoding="utf-8")
 
 
 def _spelled(value: object) -> object:

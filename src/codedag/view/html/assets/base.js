@@ -1,5 +1,5 @@
 // What all pages of the report share. Text from the run only ever becomes text nodes and attributes, never markup.
-let DATA = JSON.parse(document.getElementById("data").textContent);
+let DATA = null; // the facts of the run; set before anything is shown
 const PAGES = [];
 const SVG = "http://www.w3.org/2000/svg";
 

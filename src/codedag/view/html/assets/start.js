@@ -79,13 +79,26 @@ async function follow() {
   }
 }
 
-index();
-document.title = `CodeDAG: ${DATA.run ? DATA.run.script || DATA.run.argv[0] : DATA.path}`;
-const top_ = el("header", null, ...heading().filter(Boolean));
-const nav = el("nav", { role: "tablist", "aria-label": "pages of the report" });
-body.append(top_, nav, main);
-addEventListener("hashchange", () => show());
-addEventListener("keydown", keys);
-show();
-if (body.dataset.live) follow();
-body.dataset.ready = "yes";
+// The data as it stands in the page, or inflated if there is much of it.
+async function read() {
+  const element = document.getElementById("data"), text = element.textContent;
+  if (element.type === "application/json") return JSON.parse(text);
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"))).json();
+}
+
+let top_, nav;
+async function begin() {
+  DATA = await read();
+  index();
+  document.title = `CodeDAG: ${DATA.run ? DATA.run.script || DATA.run.argv[0] : DATA.path}`;
+  top_ = el("header", null, ...heading().filter(Boolean));
+  nav = el("nav", { role: "tablist", "aria-label": "pages of the report" });
+  body.append(top_, nav, main);
+  addEventListener("hashchange", () => show());
+  addEventListener("keydown", keys);
+  show();
+  if (body.dataset.live) follow();
+  body.dataset.ready = "yes";
+}
+begin().catch((error) => body.append(el("p.notice.bad", null, `This browser cannot show the report: ${error}`)));
