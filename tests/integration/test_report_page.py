@@ -17,11 +17,26 @@ from msgspec.structs import replace
 from page_instances import Ambiguous, as_files, changed, instance, peaks, plan_of, times
 from synthetic_reports import GAINS, synthetic
 
-from codedag.ir import Block, Edge, Event, Events, Graph, Lane, Mark, RunDirectory, Speed, save
+from codedag.ir import (
+    Block,
+    Edge,
+    Event,
+    Events,
+    Graph,
+    Heat,
+    HotCall,
+    HotFunction,
+    HotProcess,
+    Lane,
+    Mark,
+    RunDirectory,
+    Speed,
+    save,
+)
 from codedag.plan.decide import make_plan
 from codedag.view.claim import verdict
 from codedag.view.fold import picture
-from codedag.view.html.page import write_page
+from codedag.view.html.page import data_of, write_page
 from codedag.view.html.pictures import FEW_BOXES
 from codedag.view.layout import lay_out
 from codedag.view.serve import Server
@@ -323,6 +338,50 @@ def test_a_click_opens_a_folded_box_in_its_place_and_a_key_closes_it(browser, tm
     browser.run("document.querySelector('svg g.o').focus()")
     browser.press("Enter")
     browser.wait(f"{headings} === 0")
+    _quiet(browser)
+
+
+def test_a_page_of_two_thousand_operations_is_small_and_holds_all_of_them(browser, tmp_path):
+    report_runs.large(tmp_path / "run", 2000)
+    _open(browser, tmp_path / "run")
+    assert (tmp_path / "run.html").stat().st_size <= 400_000
+    assert 'type="application/json"' not in (tmp_path / "run.html").read_text()  # so much data is deflated
+    assert browser.run("[DATA.ops.id.length, OPS.length]") == [2000, 2000]
+    data = json.loads(data_of(RunDirectory(tmp_path / "run")))
+    assert browser.run("[DATA.ops, DATA.edges, DATA.events]") == [data["ops"], data["edges"], data["events"]]
+    _quiet(browser)
+
+
+def test_a_sampled_run_has_whole_stacks_and_hot_places(browser, tmp_path):
+    calls = [
+        HotCall(parent=-1, name="<module>", file="train.py", line=9, text="main()"),
+        HotCall(parent=0, name="main", file="train.py", line=5, text=HOSTILE, self_seconds=3.0),
+        HotCall(parent=0, name="main", file="train.py", line=6, text="re.findall()"),
+        HotCall(parent=2, name="findall", file="/lib/re.py", line=2, package="python", self_seconds=1.0),
+    ]
+    below = [HotCall(parent=-1, name="Pets.get", file="train.py", line=2, text="cv2.imread()", self_seconds=2.0)]
+    heat = Heat(sampled_seconds=4.0, cpu_seconds=4.0, calls=calls, worker_calls=below,
+                workers=[HotProcess(process=7, seconds=4.0, cpu_seconds=2.0)],
+                functions=[HotFunction(name="main", file="train.py")])  # fmt: skip
+    (tmp_path / "run").mkdir()
+    report_runs.info(tmp_path / "run")
+    save(replace(synthetic("unchanged"), heat=heat), tmp_path / "run" / "report.json")
+    _open(browser, tmp_path / "run")
+    _show(browser, "summary")
+    cells = "[...document.querySelectorAll('main table')][0].querySelectorAll('tbody tr')"
+    rows = browser.run(f"[...{cells}].map((row) => [...row.cells].map((cell) => cell.textContent))")
+    assert [(row[0], row[1], row[3]) for row in rows] == [
+        ("train.py:5", HOSTILE, "75.0 %"), ("train.py:2", "cv2.imread() in the workers", "50.0 %"),
+        ("train.py:6", "re.findall()", "25.0 %"),
+    ]  # fmt: skip
+    assert "you could use str methods" in rows[2][4]
+    assert "not measured here" in rows[2][4]
+    _show(browser, "timeline")
+    titles = "[...document.querySelectorAll('.icicle rect title')].map((one) => one.textContent.split('\\n')[0])"
+    assert sorted(browser.run(titles)) == sorted([
+        "all", "<module> :9 main()", f"main :5 {HOSTILE}", "main :6 re.findall()", "findall", "worker processes",
+        "Pets.get :2 cv2.imread()",
+    ])  # fmt: skip
     _quiet(browser)
 
 
@@ -761,11 +820,12 @@ def test_the_summary_begins_with_gain_speed_and_what_is_slow(browser, judged, ki
     shown = _show(browser, "summary")
     headings = browser.run("[...document.querySelectorAll('main h2')].map((h) => h.innerText)")
     changes = ["Changes"] if synthetic(kind).changes else []
-    assert headings[: 4 + len(changes)] == [
+    assert headings[: 5 + len(changes)] == [
         "Gain",
         "Speed of the program over time",
+        "What is slow, why, and what you could do",
         *changes,
-        "What is slow",
+        "Hot functions",
         "Your source",
     ]
     assert verdict(synthetic(kind)).sentence[1:] in shown
@@ -791,7 +851,7 @@ def test_a_run_in_which_nothing_was_opened_says_what_is_slow(browser, tmp_path):
     shown = _show(browser, "summary")
     assert shown.startswith("Gain\nnothing changed\n")
     assert "CodeDAG itself took 0.1 s of CPU time (0.5 % of the process's)." in shown
-    assert "Biggest thing left: 23% of CPU time in Normalize.apply" in shown
+    assert "Biggest thing left: 23% of the run: Normalize.apply" in shown
     assert "codedag trace train.py --epochs 3 records all of them" in shown
     assert "simulated" not in shown
     for page in PAGES:

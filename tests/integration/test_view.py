@@ -7,6 +7,7 @@ import os
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from synthetic_reports import synthetic
 
 from codedag.cli.view import fitting
 from codedag.ir import Graph, Op, Placement, Plan, save
@@ -115,3 +116,19 @@ def test_a_plan_that_changes_something_is_run_next(codedag, run, variant, words)
     last = codedag("view", run).stdout.splitlines()[-1]
     assert last.startswith(f"next: {words}")
     assert (str(run / "plan.json") in last) is (variant != "original")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_output_that_is_not_utf_8_has_escapes(codedag, run, encoding):
+    """A bar of block characters ended `codedag view` with a traceback."""
+    save(synthetic("faster"), run / "report.json")
+    got = codedag("view", run, env={"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}, encoding=encoding)
+    assert (got.returncode, got.stderr) == (0, "")
+    assert "hot functions" in got.stdout
+
+
+def test_a_closed_stdout_is_no_error(codedag, run):
+    save(synthetic("faster"), run / "report.json")
+    got = codedag("view", run, preexec_fn=lambda: os.close(1))
+    assert "Traceback" not in got.stderr
+    assert got.returncode in (0, 2)

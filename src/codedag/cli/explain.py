@@ -11,6 +11,7 @@ import click
 from codedag.cli.options import tell
 
 if TYPE_CHECKING:
+    from codedag.ir import RunDirectory
     from codedag.plan.explain import Elsewhere, Explanation
 
 
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 def command(run: str, op: str | None, as_patch: bool, output: str | None, as_json: bool) -> None:
     """Say why operation OP of RUN is where its plan puts it; OP is a name as `codedag view` shows it, or an id.
 
-    Shows what it costs on every PU, its copies, what the plan would take with only this operation moved, the
-    runner-up, and what would change the decision. With --patch, and without OP, shows the changes of RUN as code,
-    each of which was tried beside the original first.
+    Of a hot place of `codedag run` it says what was done there, or why not. Shows what it costs on every PU, its
+    copies, what the plan would take with only this operation moved, the runner-up, and what would change the decision.
+    With --patch, and without OP, shows the changes of RUN as code, each of which was tried beside the original first.
     """
-    from codedag.ir import RunDirectory, load
+    from codedag.ir import BadGraph, RunDirectory, load
     from codedag.plan.explain import Explainer, find_op
 
     directory = RunDirectory(run)
@@ -40,7 +41,14 @@ def command(run: str, op: str | None, as_patch: bool, output: str | None, as_jso
         return
     if op is None:
         raise click.UsageError("Name an operation (as `codedag view` shows it, or its id), or ask for --patch.")
-    number = find_op(directory.graph, op)
+    if not as_json and (told := _hot(directory, op)):
+        tell(*told)
+    try:
+        number = find_op(directory.graph, op)
+    except BadGraph:
+        if as_json or not told:
+            raise
+        return
     found = Explainer(directory.graph, directory.costs, directory.machine, directory.plan).explain(number)
     if as_json:
         import msgspec
@@ -48,6 +56,21 @@ def command(run: str, op: str | None, as_patch: bool, output: str | None, as_jso
         tell(json.dumps(msgspec.to_builtins(found)))
     else:
         tell(*_lines(found), f"next: codedag plan {quote(run)}, after new measurements")
+
+
+def _hot(run: RunDirectory, text: str) -> list[str]:
+    """What the sampler saw of the hot places that the text names: what was done there, or why not."""
+    from codedag.view.places import places, told
+
+    if text.isdigit() or not run.has("report"):
+        return []
+    name, _, at = text.partition("@")
+    return [
+        line
+        for place in places(run.report)
+        if place.is_named(name) and (not at or place.where.endswith(at))
+        for line in told(place)
+    ]
 
 
 def _lines(found: Explanation) -> list[str]:

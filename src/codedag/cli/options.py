@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import sys
 from collections.abc import Callable
 from os import write  # by name: a program may leave a mock on the module
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -129,13 +130,19 @@ def has_block_characters() -> bool:
 def tell(*lines: str) -> None:
     """Prints results to stdout; one that cannot be written to is an error, one that nobody reads any more is an end."""
     try:
-        click.echo("".join(f"{shown(line)}\n" for line in lines), nl=False)
+        click.echo(encodable("".join(f"{shown(line)}\n" for line in lines)), nl=False)
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python would try again, and complain, when it ends
         if error.errno == errno.EPIPE:
             raise SystemExit(1) from None
         why = error.strerror or str(error)
         raise CannotWrite(f"cannot write the output: {why}", hint="Send it to another place.") from error
+
+
+def encodable(text: str) -> str:
+    """The text with escapes for what stdout has no characters for."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def shown(line: str) -> str:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import click
 
 from codedag.cli.exports import check_exports, export, export_options
+from codedag.cli.options import has_block_characters, tell
 from codedag.cli.options import shown as shown_text
-from codedag.cli.options import tell
 from codedag.cli.runs import ended, newest
 from codedag.ir.errors import BadFile, CannotWrite
 
 if TYPE_CHECKING:
-    from codedag.ir import Events, Graph, RunDirectory, RunInfo
+    from codedag.ir import Events, Graph, Heat, Report, RunDirectory, RunInfo
 
 
 # A picture of a million operations takes some seconds; before this nobody wonders.
@@ -103,7 +103,7 @@ def _check_place(file: str) -> None:
 
 def _show(found: RunDirectory, most: int) -> None:
     """The whole run as text."""
-    from codedag.view import heat, loader, text
+    from codedag.view import text
 
     info = found.run
     tell(f"{shlex.join(info.argv)}  ({info.command}, {info.started}, {_status(info)})")
@@ -111,8 +111,8 @@ def _show(found: RunDirectory, most: int) -> None:
     width = shutil.get_terminal_size().columns
     if report is not None:
         tell("", *_wrapped(text.report(report, width), width))
-        slow = [*heat.lines(report.heat, width), *loader.lines(report.heat)] if report.heat is not None else []
-        tell(*(["", *slow] if slow else []), "")
+        slow = _slow(report, report.heat, width) if report.heat is not None else []
+        tell(*_wrapped(["", *slow] if slow else [], width), "")
     graph = _graph(found)
     if graph is not None:
         tell(
@@ -133,13 +133,25 @@ def _show(found: RunDirectory, most: int) -> None:
     tell("", *([f"report: {page}"] if page.is_file() else []), f"next: {_next(found)}")
 
 
+def _slow(report: Report, seen: Heat, width: int) -> list[str]:
+    """What is slow: hot places, the parts of a DataLoader and of pools, hot functions."""
+    from codedag.view import heat, loader, places, pools
+
+    functions = heat.lines(seen, width, not has_block_characters())
+    return [*places.lines(report, width), *loader.lines(seen), *pools.lines(seen), *functions]
+
+
 def _wrapped(lines: list[str], width: int) -> list[str]:
     """Lines that a terminal of this width has room for; elsewhere a fact stays one line, for other programs."""
-    if not sys.stdout.isatty():
+    if not _is_terminal():
         return lines
     from textwrap import wrap
 
     return [part for line in lines for part in wrap(line, width, subsequent_indent="    ", drop_whitespace=False)]
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def _timed(found: RunDirectory) -> tuple[Events, int] | None:
@@ -267,7 +279,7 @@ def _show_operations(graph: Graph, most: int, floor_seconds: float) -> None:
     """The table of operations: drawn on a terminal, plain text elsewhere."""
     from codedag.view import text
 
-    if not sys.stdout.isatty() or not len(graph):
+    if not _is_terminal() or not len(graph):
         tell(*text.hottest(graph, most, floor_seconds))
         return
     from rich.console import Console

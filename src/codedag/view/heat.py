@@ -38,11 +38,6 @@ def whole(heat: Heat) -> float:
     return heat.cpu_seconds or max((f.total_seconds for f in heat.functions), default=0.0)
 
 
-def hottest(heat: Heat) -> HotFunction | None:
-    """The function with most time of its own."""
-    return max(heat.functions, key=lambda f: f.self_seconds, default=None)
-
-
 def place(function: HotFunction) -> str:
     """Where a function is: the file without its folders, the line, and the package if it is not the user's."""
     file = function.file.replace("\\", "/").rpartition("/")[2]
@@ -50,14 +45,15 @@ def place(function: HotFunction) -> str:
     return f"{function.package}, {at}" if function.package else at
 
 
-def lines(heat: Heat, width: int = 80) -> list[str]:
+def lines(heat: Heat, width: int = 80, ascii_only: bool = False) -> list[str]:
     """What is slow, a line for each hot function; the heading says what the shares are of."""
     if not heat.functions:
         return []
-    found = [f"what is slow (share of the process's CPU time, {whole(heat):.1f} s, with all that is called):"]
+    found = [f"hot functions (share of the process's CPU time, {whole(heat):.1f} s, with all that is called):"]
+    full, empty = "#." if ascii_only else "█·"
     for function in sorted(heat.functions, key=lambda f: -f.total_seconds)[:FUNCTIONS_SHOWN]:
         cells = min(round(function.share * BAR_CELLS), BAR_CELLS)
-        head = f"  {function.share:4.0%} {'█' * cells}{'·' * (BAR_CELLS - cells)} "
+        head = f"  {function.share:4.0%} {full * cells}{empty * (BAR_CELLS - cells)} "
         words = f"{function.name}  ({place(function)})"
         found.append(head + shortened(words, width - len(head)))
     if heat.waiting_seconds:

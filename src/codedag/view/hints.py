@@ -1,17 +1,12 @@
-"""Hints: what somebody could do by hand about what is slow; a hint that this run has not measured says so."""
+"""Hints: what somebody could do by hand about a hot place; a hint whose effect this run has not measured says so."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
-from codedag.ir import Heat, HotFunction
-from codedag.view.heat import whole
-from codedag.view.loader import is_collating
-
 NOT_MEASURED = "not measured here"
-OUTER_SHARE = 0.3  # of CPU time below a function of the same package, from which it is what to look at
-OWN_SHARE = 0.2  # of CPU time in a function of the user's itself, from which its lines are worth a look
-LOADER_SHARE = 0.4  # of CPU time in the main process's own fetching, from which workers are worth a try
 
 
 class Hint(msgspec.Struct, frozen=True):
@@ -19,70 +14,54 @@ class Hint(msgspec.Struct, frozen=True):
 
     words: str
     sentence: str
-    evidence: str = ""
+    evidence: str = NOT_MEASURED
 
 
-#: Functions of packages by the end of their name, and what one can do instead of calling them so often.
+#: What is called, by the end of its name (of the call on the user's line, or of a function below it), and what one can
+#: do instead of calling it so often.
 _BY_NAME = (
-    (("DataFrame.iterrows",), "use itertuples or columns",
+    (("iterrows",), "use itertuples or columns",
      "`iterrows` makes a Series of each row; `itertuples`, or an expression over whole columns, does not."),
-    (("DataFrame.apply", "Series.apply", "FrameApply.apply"), "compute whole columns",
-     "`apply` calls Python for each row; the same as an expression over whole columns runs in C."),
+    (("DataFrame.apply", "Series.apply", "FrameApply.apply", "SeriesGroupBy.agg", "SeriesGroupBy.apply",
+      "DataFrameGroupBy.apply"), "compute whole columns",
+     "Python is called for each row or group; the same as an expression over whole columns runs in C."),
     (("read_csv", "TextFileReader.read"), "keep it as Parquet",
      "Reading text in every run costs more than reading a binary file such as Parquet or Feather."),
-    (("json.loads", "JSONDecoder.decode", "JSONDecoder.raw_decode"), "decode by msgspec or orjson",
-     "Compiled decoders read JSON several times as fast as the standard module."),
-    (("Popen.wait", "Popen.communicate"), "look into the child process", "The program waits for another program."),
-    (("ForkingPickler.dumps", "Pickler.dump"), "send less to the workers",
-     "Objects are pickled for other processes; names of files or shared memory are smaller."),
+    (("json.loads", "json.dumps", "json.load", "json.dump", "JSONDecoder.decode", "JSONEncoder.encode"),
+     "use orjson or msgspec", "Compiled encoders handle JSON several times as fast as the standard module."),
+    (("re.findall", "re.sub", "re.match", "re.search", "re.split", ".findall", ".finditer"),
+     "use str methods, or match once",
+     "A pattern that only splits words is faster as `str.split`; results that do not change can be kept."),
+    (("Popen.wait", "Popen.communicate", "subprocess.run"), "look into the child process",
+     "The program waits for another program."),
+    (("time.sleep",), "wait less", "The program sleeps."),
+    (("Parallel.__call__", "Parallel"), "give each task more work",
+     "joblib sends each task and its result to another process; `batch_size` or larger tasks send less often, "
+     "`prefer='threads'` sends nothing if the work is in C."),
+    (("Pool.map", "Pool.imap", "Pool.starmap", "Pool.imap_unordered", "ForkingPickler.dumps", "Pickler.dump"),
+     "send less to the workers",
+     "Objects are pickled for other processes; `chunksize`, names of files or shared memory are smaller."),
+    (("ProcessPoolExecutor.map", "Future.result", "wait"), "look at what it waits for",
+     "The main thread waits for workers; `codedag run` of what they do alone shows where their time goes."),
+    (("imread", "imdecode", "Image.open", "ImageFile.load", "pil_loader", "Image.convert"), "keep smaller files",
+     "Decoding takes time by the size of the picture: files that are resized once, or `Image.draft`, decode faster."),
+    (("librosa.load", "librosa.core.load", "resample"), "store it at that rate",
+     "Resampling in every run costs more than files that are written once at the rate that is used."),
+    (("backward", "_engine_run_backward", "Module._wrapped_call_impl", "Module._call_impl", "Optimizer.step"),
+     "look at the model",
+     "It is the training step itself: a smaller model or input, torch.compile, bfloat16 or a GPU."),
+    (("import_module", "_find_and_load", "__import__"), "import less",
+     "Libraries are loaded in each run; an import inside the function that needs it is paid only when it is called."),
 )  # fmt: skip
+OWN_CODE = Hint(
+    "use numpy or numba.njit", "It is Python code that computes: numpy on whole arrays, numba.njit or Cython run in C."
+)
 
 
-def hint_for(heat: Heat, function: HotFunction) -> Hint | None:
-    """What can be done about one hot function, if anything is known."""
+def hint_for(text: str, names: Collection[str] = ()) -> Hint | None:
+    """What can be done about a call on a line of the user's, below which these functions take most of the time."""
+    called = text.removesuffix("()")
     for ends, words, sentence in _BY_NAME:
-        if function.name.endswith(ends):
-            return Hint(words, sentence, NOT_MEASURED)
-    for outer in heat.functions:  # what calls it, where that is most of the time
-        if outer.package == function.package and outer.total_seconds >= OUTER_SHARE * (whole(heat) or 1.0):
-            for ends, words, sentence in _BY_NAME:
-                if outer.name.endswith(ends):
-                    return Hint(words, sentence, NOT_MEASURED)
-    if is_collating(heat, function):
-        return Hint(
-            "run with OMP_NUM_THREADS=1",
-            "Collating only copies; that it takes so much usually means that torch's threads wait for each other on "
-            "busy cores: OMP_NUM_THREADS=1, or num_workers, which collates beside the training.",
-            NOT_MEASURED,
-        )
-    if function.package:
-        return _loader(heat)
-    return _own_line(heat, function) if function.self_seconds >= OWN_SHARE * (whole(heat) or 1.0) else None
-
-
-def _own_line(heat: Heat, function: HotFunction) -> Hint | None:
-    """The hottest line of a function of the user's, which is where to look."""
-    if function.name == "<module>":
-        return None
-    others = [f.line for f in heat.functions if f.file == function.file and f.line > function.line]
-    end = min(others, default=1 << 30)
-    lines = [line for line in heat.lines if line.file == function.file and function.line <= line.line < end]
-    if not lines:
-        return None
-    hottest = max(lines, key=lambda line: line.seconds)
-    return Hint(
-        f"look at line {hottest.line}", f"Most of it is in line {hottest.line}.", f"{hottest.share:.0%} of CPU time"
-    )
-
-
-def _loader(heat: Heat) -> Hint | None:
-    """Workers for a DataLoader whose items are made in the main process."""
-    share = max((f.total_seconds for f in heat.functions if "_SingleProcessDataLoaderIter" in f.name), default=0.0)
-    share /= whole(heat) or 1.0
-    if share < LOADER_SHARE:
-        return None
-    return Hint(
-        "give the DataLoader workers",
-        "The DataLoader makes its items in the main process; num_workers=2 or more makes them beside the training.",
-        NOT_MEASURED,
-    )
+        if called.endswith(ends) or any(name.endswith(ends) for name in names):
+            return Hint(words, sentence)
+    return None

@@ -11,12 +11,17 @@ from codedag.ir import Change, Declined, Report
 from codedag.view import heat, speed
 from codedag.view.claim import verdict
 from codedag.view.heat import shortened
-from codedag.view.hints import hint_for
+from codedag.view.loader import lines as loader_lines
+from codedag.view.loader import loader
+from codedag.view.places import Place, places
+from codedag.view.places import lines as place_lines
 
 LINES_MAX = 12
 CHAIN_NAMED = 4  # operations of a chain that are all named
-CHANGES_SHOWN = 4
+CHANGES_SHOWN = 3
+COULD_SHOWN = 2  # lines on what could be done by hand
 WHAT_WIDTH_MIN = 12  # of the column that says what was changed; a narrower one says nothing
+WHAT_WIDTH = 28  # of what takes the time, where all of it has no room
 DECLINED_MAX = 20  # in the long form; all of them are in report.json
 TONES = {"faster": "bold green", "slower": "bold red", "same": "bold", "unknown": "yellow", "unchanged": ""}
 
@@ -58,10 +63,11 @@ def end_lines(report: Report, page: str, screen: Screen | None = None) -> list[L
         results = _results(report)
         lines.append([Span(_fitting([results, results.partition(" (")[0]], screen.width), style)])
     lines += _change_table(report, screen)
-    if left := biggest_left(report):
-        lines.append([Span(_fitting(left, screen.width))])
-        lines += [[Span(shortened(f"  you could {words}", screen.width))] for words in _could(report)]
-    if price := _price(report):
+    if forms := biggest_left(report):
+        lines.append([Span(_fitting(forms, screen.width))])
+        could = _could(report, forms[0], screen.width)[:COULD_SHOWN]
+        lines += [[Span(shortened(words, screen.width))] for words in could]
+    if len(lines) < LINES_MAX - 1 and (price := _price(report)):
         lines.append([Span(_fitting(price, screen.width), "dim")])
     return [*lines, *_notes(screen, LINES_MAX - 1 - len(lines)), _page_line(page)]
 
@@ -159,7 +165,12 @@ def every_line(report: Report, place: str, screen: Screen | None = None) -> list
         len(report.declined) > DECLINED_MAX
     )
     lines += _price(report)[:1]
-    lines += heat.lines(report.heat, screen.width) if report.heat is not None else []
+    lines += place_lines(report, screen.width)
+    lines += (
+        [*loader_lines(report.heat), *heat.lines(report.heat, screen.width, screen.ascii_only)]
+        if report.heat is not None
+        else []
+    )
     return [*lines, *screen.notes, f"run directory: {place}"]
 
 
@@ -209,26 +220,35 @@ def net_seconds(change: Change) -> float | None:
     return change.baseline_seconds - change.seconds
 
 
+def left(report: Report) -> list[Place]:
+    """The hot places at which nothing was done, most seconds first."""
+    return [place for place in places(report) if not place.done]
+
+
 def biggest_left(report: Report) -> list[str]:
-    """The function with most time of its own, its share, why it is as it was or what to do; the longest form first."""
-    function = heat.hottest(report.heat) if report.heat is not None else None
-    if report.heat is None or function is None:
-        shown = report.declined[:1] if report.changes else []
+    """The hottest place at which nothing was done, its share, and why; the longest form first."""
+    found = left(report)
+    if not found:
+        shown = report.declined[:1] if report.changes and report.heat is None else []
         lines = [form for one in shown for form in (_declined_line(one), f"{short(one.what)} at {_place(one.where)}")]
         return [f"biggest thing left: {line}" for line in lines]
-    share = function.self_seconds / (heat.whole(report.heat) or 1.0)
-    reasons = [one.reason for one in report.declined if one.where == f"{function.file}:{function.line}"]
-    start = f"biggest thing left: {share:.0%} of CPU time in {function.name}"
-    places = [f" ({heat.place(function)})", f" ({function.package or heat.place(function)})", ""]
-    return [*(f"{start}{places[0]}: {why}" for why in reasons[:1]), *(start + place for place in places),
-            f"left: {share:.0%} in {function.name}"]  # fmt: skip
+    place = found[0]
+    at = f"{_place(place.where)}{' in the workers' if place.in_workers else ''}"
+    start = f"{place.share:.0%} of {'their time' if place.in_workers else 'the run'}: {place.what}"
+    return [f"biggest thing left: {start} ({at}): {place.why}", f"biggest thing left: {start} ({at})",
+            f"biggest thing left: {place.share:.0%}: {place.what} ({at})",
+            f"biggest thing left: {place.share:.0%}: {shortened(place.what, WHAT_WIDTH)} ({at})",
+            f"biggest thing left: {place.share:.0%} at {at}", f"left: {place.share:.0%} at {at}"]  # fmt: skip
 
 
-def _could(report: Report) -> list[str]:
-    """What somebody could do about it by hand, and whether that was measured."""
-    function = heat.hottest(report.heat) if report.heat is not None else None
-    hint = hint_for(report.heat, function) if report.heat is not None and function is not None else None
-    return [] if hint is None else [f"{hint.words} ({hint.evidence})" if hint.evidence else hint.words]
+def _could(report: Report, first: str, width: int) -> list[str]:
+    """What was too long for the first line, and what somebody could do by hand."""
+    lines = []
+    for place in left(report)[:1]:
+        lines += [f"  {place.why}"] * (len(first) > width)
+        lines += [f"  you could {place.hint.words} ({place.hint.evidence})"] if place.hint is not None else []
+    found = loader(report.heat) if report.heat is not None else None
+    return lines + [f"  you could {hint.words} ({hint.evidence})" for hint in (found.advice if found else [])[:1]]
 
 
 def _equality(report: Report) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec.structs import replace
 from synthetic_reports import heat
 
-from codedag.ir import Graph, Op
+from codedag.ir import Graph, HotCall, Op
 from codedag.view.call_tree import hot_stacks, speedscope, stacks
 
 
@@ -38,3 +39,14 @@ def test_of_a_sampled_run_functions_stand_below_their_packages():
     found = list(hot_stacks(heat()))
     assert sum(seconds for _, seconds in found) == pytest.approx(sum(f.self_seconds for f in heat().functions))
     assert {stack[0][0] for stack, _ in found} == {"your code", "albumentations", "cv2", "torch"}
+
+
+def test_a_sampled_run_has_whole_stacks_and_those_of_its_workers():
+    calls = [
+        HotCall(parent=-1, name="main", file="a.py", line=3),
+        HotCall(parent=0, name="findall", file="re.py", line=7, package="python", self_seconds=2.0),
+    ]
+    found = list(hot_stacks(replace(heat(), calls=calls, worker_calls=[*calls[:1], replace(calls[1], name="sub")])))
+    assert [([frame[0] for frame in stack], seconds) for stack, seconds in found] == [
+        (["main", "findall"], 2.0), (["workers", "main", "sub"], 2.0),
+    ]  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 from synthetic_reports import heat as synthetic_heat
 
 from codedag.ir import Heat, HotFunction
-from codedag.view.heat import hottest, lines, parts, place
+from codedag.view.heat import lines, parts
 
 
 def test_the_parts_add_up_to_the_process():
@@ -31,10 +31,3 @@ def test_every_line_fits_and_the_first_says_what_the_shares_are_of():
     assert all(len(line) <= 60 for line in found[1:])
     assert found[1].split()[0] == "95%"
     assert lines(Heat(sampled_seconds=1.0)) == []
-
-
-def test_the_hottest_function_is_the_one_with_most_time_of_its_own():
-    found = hottest(synthetic_heat())
-    assert found.name == "Normalize.apply"
-    assert place(found) == "albumentations, transforms.py:812"
-    assert hottest(Heat(sampled_seconds=1.0)) is None

@@ -8,18 +8,18 @@ from typing import Any
 
 import msgspec
 
-from codedag.ir import Heat, HotFunction, Report, RunInfo, Speed
+from codedag.ir import Heat, HotCall, Report, RunInfo, Speed
 from codedag.view import heat as heats
 from codedag.view.claim import verdict
-from codedag.view.hints import hint_for
 from codedag.view.loader import loader
+from codedag.view.places import places
+from codedag.view.pools import pools
 from codedag.view.speed import fewer, rate_text, rates
 from codedag.view.summary import biggest_left, net_seconds
 
 LINES_MAX = 40  # hot lines whose source is shown
 LINES_AROUND = 2  # of source above and below a hot line
 LINE_SHARE_MIN = 0.01  # of a hot line that gets lines around it
-HINTS_LOOKED_AT, HINTS_MAX, HINT_SHARE_MIN = 8, 4, 0.05
 SOURCE_NBYTES_MAX = 2_000_000  # of a file that is read for them
 LINE_CHARACTERS_MAX = 160
 
@@ -32,8 +32,9 @@ def run_facts(report: Report, info: RunInfo | None) -> dict[str, Any]:
         "left": next(iter(biggest_left(report)), ""),
         "saved": [net_seconds(change) for change in report.changes],
         "own": None if report.own is None else msgspec.to_builtins(report.own),
-        "hints": _hints(report),
+        "places": _places(report),
         "loader": _loader(report),
+        "pools": [] if report.heat is None else msgspec.to_builtins(pools(report.heat)),
     }
     if report.speed is not None and report.speed.blocks:
         made["speed"] = _speed(report.speed)
@@ -47,23 +48,9 @@ def _loader(report: Report) -> dict[str, Any] | None:
     return None if found is None else msgspec.to_builtins(found)
 
 
-def _hints(report: Report) -> list[dict[str, str]]:
-    """What could be done by hand about the hottest functions, and reasons why they were left as they are."""
-    if report.heat is None:
-        return []
-    whole = heats.whole(report.heat) or 1.0
-    found: dict[str, dict[str, str]] = {}
-    for function in sorted(report.heat.functions, key=lambda f: -f.self_seconds)[:HINTS_LOOKED_AT]:
-        share = function.self_seconds / whole
-        hint = hint_for(report.heat, function) if share >= HINT_SHARE_MIN else None
-        if hint is not None:
-            words = f"{share:.0%} of CPU time is in {function.name}. {hint.sentence}"
-            found.setdefault(hint.words, {"what": words, "evidence": hint.evidence, "where": _at(function)})
-    return list(found.values())[:HINTS_MAX]
-
-
-def _at(function: HotFunction) -> str:
-    return "" if function.package else f"{function.file}:{function.line}"
+def _places(report: Report) -> list[dict[str, Any]]:
+    """The hot places with what was done there, or why not, and what somebody could do."""
+    return [{**msgspec.to_builtins(place), "what": place.what, "where": place.where} for place in places(report)]
 
 
 def _speed(speed: Speed) -> dict[str, Any]:
@@ -89,10 +76,21 @@ def _heat(heat: Heat, sources: _Sources) -> dict[str, Any]:
         "biased": heat.is_biased,
         "parts": [msgspec.structs.asdict(part) for part in heats.parts(heat)],
         "functions": [msgspec.to_builtins(one) for one in sorted(heat.functions, key=lambda f: -f.total_seconds)],
+        "calls": _calls(heat.calls),
+        "worker_calls": _calls(heat.worker_calls),
         "lines": _lines(heat, sources),
         "newer": sorted(sources.newer),
         "turn": msgspec.to_builtins(heat.turn) if heat.turn is not None else None,
     }
+
+
+def _calls(calls: list[HotCall]) -> list[list[Any]]:
+    """The call tree as lists of caller, label, own and waiting seconds: a call of the user's code with its line."""
+    return [
+        [one.parent, one.name if one.package else f"{one.name} :{one.line} {one.text}".rstrip(),
+         round(one.self_seconds, 4), round(one.waiting_seconds, 4)]
+        for one in calls
+    ]  # fmt: skip
 
 
 def _lines(heat: Heat, sources: _Sources) -> list[dict[str, Any]]:

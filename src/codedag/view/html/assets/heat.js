@@ -1,7 +1,7 @@
 // What is slow: the process's CPU time by code, its hot functions, and the user's hot lines, as a sampler saw them.
 
 const HEAT_COLOURS = { own: "var(--heat4)", other: "var(--plain)", codedag: "var(--mark)" };
-const FUNCTIONS_SHOWN = 12;
+const FUNCTIONS_SHOWN = 12, PLACES_SHOWN = 8;
 
 function heatCards(heat) {
   if (!heat.functions.length && !heat.lines.length) return [card("w12", "What is slow", el("p", null, `The sampler saw no function in ${timeText(heat.sampled)}: the program was too short or only waited.`))];
@@ -11,7 +11,7 @@ function heatCards(heat) {
 
 function functionsCard(heat, width) {
   const shown = heat.functions.slice(0, FUNCTIONS_SHOWN), rest = heat.functions.slice(FUNCTIONS_SHOWN);
-  return card(width, "What is slow", el("p", null, `${timeText(heat.whole)} of CPU time in the whole process`, ` in ${timeText(heat.sampled)}`, heat.waiting ? `; its threads waited for ${timeText(heat.waiting)} in all` : "", ".", turnWords(heat.turn)),
+  return card(width, "Hot functions", el("p", null, `${timeText(heat.whole)} of CPU time in the whole process`, ` in ${timeText(heat.sampled)}`, heat.waiting ? `; its threads waited for ${timeText(heat.waiting)} in all` : "", ".", turnWords(heat.turn)),
     partsBar(heat), functionBars(heat, shown),
     rest.length ? el("details", null, el("summary.soft", null, many(rest.length, "more function")), functionBars(heat, rest)) : null,
     el("p.soft.small", null, "Bars: share of the process's CPU time; red: in the function itself, pale: in what it calls, so shares add up to more than 100 %. From samples",
@@ -55,20 +55,31 @@ function linesCard(heat, width) {
     el("p.soft.small", null, `Share of the process's CPU time (${timeText(heat.whole)}), with all that the line calls.`));
 }
 
-// What somebody could do by hand: hints for hot functions, findings of the graph; each says what it rests on.
-function adviceCard(width) {
-  const hints = DATA.hints || [], found = DATA.advised || [];
-  if (!hints.length && !found.length) return null;
-  return card(width, "What you could do", el("ul", null, hints.map((one) => el("li", null, one.what, " ", one.where ? placeName(one.where) : "", one.evidence ? el("span.chip", null, one.evidence) : null)),
-    found.map((words) => el("li", null, words))));
+// Each hot place of the user's code with what was done there, or the one reason why not, and what somebody could do.
+function placesCard(width) {
+  const places = DATA.places || [], found = DATA.advised || [], shown = places.slice(0, PLACES_SHOWN), rest = places.slice(PLACES_SHOWN);
+  if (!places.length && !found.length) return null;
+  const rows = (some) => table([{ name: "where" }, { name: "what takes the time" }, { name: "time", n: true, title: "seconds of the run, of no other place below it; waiting included" }, { name: "of the run", n: true }, { name: "done, or why not" }],
+    some.map((one) => row([placeName(one.where), el("span", { title: one.inside.join("\n") }, el("code", null, one.what), one.in_workers ? " in the workers" : ""), num(timeText(one.seconds + one.waiting)), num(el("b", null, shareText(one.share))),
+      one.done ? [el("span.chip.good", null, "done"), ` ${one.done}`] : [one.why, one.hint ? el("div", { title: one.hint.sentence }, `you could ${one.hint.words} `, el("span.chip", null, one.hint.evidence)) : null]])));
+  return card(width, "What is slow, why, and what you could do", shown.length ? rows(shown) : null, rest.length ? el("details", null, el("summary.soft", null, many(rest.length, "more place")), rows(rest)) : null,
+    found.length ? el("ul", null, found.map((words) => el("li", null, words))) : null);
 }
 
-// A DataLoader taken apart: whose time it is, as bars of its own time.
+// A DataLoader taken apart: its parts in the main process and in the workers, and advice with the figures it rests on.
 function loaderCard(width) {
-  const found = DATA.loader, shades = ["var(--heat4)", "var(--v2)", "var(--v3)", "var(--plain)"];
+  const found = DATA.loader, shades = ["var(--heat4)", "var(--v2)", "var(--v3)", "var(--v4)", "var(--v5)", "var(--plain)"];
   if (!found) return null;
-  return card(width, "DataLoader", el("p", null, `${shareText(found.share)} of CPU time, ${found.workers ? "batches come from worker processes, whose own time is not in it" : "all of it in the main process"}.`),
-    bars(found.parts.map((part, at) => ({ label: part.name, title: part.words, value: part.seconds, words: `${timeText(part.seconds)} · ${part.words}`, colour: shades[at % 4] }))));
+  const parts = (some) => bars(some.map((part, at) => ({ label: part.name, title: part.words, value: part.seconds, words: `${timeText(part.seconds)} · ${part.words}`, colour: shades[at % shades.length] })));
+  return card(width, "DataLoader", el("p", null, `${shareText(found.share)} of the run is in the loader, in the main process:`), parts(found.parts),
+    found.worker_parts.length ? [el("p", null, `${many(found.workers, "worker")}, which computed ${found.per_worker.slice(0, 16).map((share) => shareText(share)).join(", ")} of their time:`), parts(found.worker_parts)] : null,
+    found.advice.length ? el("ul", null, found.advice.map((one) => el("li", null, `${one.sentence} `, el("span.chip", null, one.evidence)))) : null);
+}
+
+// What pools of workers spend on themselves.
+function poolsCard(width) {
+  const parts = DATA.pools || [];
+  return parts.length ? card(width, "Worker pools", el("p", null, "In the main process, of the pools themselves:"), bars(parts.map((part) => ({ label: part.name, value: part.seconds, words: `${timeText(part.seconds)} · ${part.words}`, colour: "var(--v2)" })))) : null;
 }
 
 // What CodeDAG itself kept and spent beside the gain.

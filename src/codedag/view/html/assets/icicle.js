@@ -1,6 +1,6 @@
 // Icicle: the user's functions from the outside in, operations below them, width = seconds of their own and all below.
 
-// A tree of what was recorded; of a sampled run without recorded calls, functions below their packages.
+// A tree of what was sampled, of workers below a box of their own; of a traced run, of what was recorded.
 function callTree() {
   const root = { name: "all", own: 0, total: 0, calls: 0, children: new Map(), op: null };
   const add = (path, seconds, calls, op) => {
@@ -13,13 +13,20 @@ function callTree() {
     }
     node.own += seconds; node.calls += calls; node.op = op || node.op;
   };
-  const recorded = OPS.filter((op) => works(op) && op.own > 0);
-  if (recorded.length && !(DATA.heat && DATA.heat.functions.length)) for (const op of recorded) {
+  const recorded = OPS.filter((op) => works(op) && op.own > 0), heat = DATA.heat || { functions: [], calls: [], worker_calls: [] };
+  const grow = (calls, outer) => {
+    const paths = [];
+    for (const [parent, label, own] of calls) { paths.push([...(parent < 0 ? outer : paths[parent]), label]); if (own > 0) add(paths[paths.length - 1], own, 0, null); }
+  };
+  if (heat.calls.length) { grow(heat.calls, []); grow(heat.worker_calls, ["worker processes"]); }
+  else if (recorded.length && !heat.functions.length) for (const op of recorded) {
     const outer = op.context === op.name ? [] : op.context.slice(0, -op.name.length - 1).split("/").filter(Boolean);
     add([...outer, `${op.short} :${op.line}`], op.own, op.calls, op);
-  } else for (const one of (DATA.heat || { functions: [] }).functions) add([one.package || "your code", `${one.name} ${fileName(one.file)}:${one.line}`], one.self_seconds, 0, null);
+  } else for (const one of heat.functions) add([one.package || "your code", `${one.name} ${fileName(one.file)}:${one.line}`], one.self_seconds, 0, null);
   return root;
 }
+
+const ICICLE_ROWS = 40; // deeper calls are part of the lowest box
 
 function icicleCard() {
   const root = callTree();
@@ -38,7 +45,7 @@ function icicleCard() {
     const width = Math.max(holder.clientWidth || 900, 400), parts = [];
     let depth = 0;
     const place = (node, x, wide, row) => {
-      if (wide < 0.6) return;
+      if (wide < 0.6 || row > ICICLE_ROWS) return;
       depth = Math.max(depth, row + 1);
       const share = node.own / (node.total || 1), colour = node.children.size ? `var(--frame${row % 2})` : `var(--heat${1 + Math.min(3, Math.floor(4 * node.total / root.total))})`;
       const faint = (state.search && !matches(node)) ? ".faint" : "", chosen = state.chosen.has(node) ? ".chosen" : "";

@@ -10,7 +10,7 @@ function claimCard(report, width) {
   const found = DATA.verdict, proof = report.verdict, running = DATA.run && DATA.run.status === "running", tone = TONES[found.tone];
   const [same, kind] = !proof.checked ? ["nothing to compare", ""] : proof.identical ? ["results identical", "good"] : proof.mismatches ? [`${proof.mismatches} results differed`, "bad"] : ["results within tolerance", "warn"];
   return card(width, running ? "Gain so far" : "Gain", el(`div.big${tone ? `.${tone}` : ""}`, null, found.figure.replace(/x$/, "×")), found.tone === "unchanged" ? null : el("p", null, `${found.sentence[0].toUpperCase()}${found.sentence.slice(1)}.`),
-    found.detail ? el("p.soft.small", null, `${found.detail[0].toUpperCase()}${found.detail.slice(1)}.`) : null,
+    found.detail ? el("p.soft.small", null, `${found.detail.startsWith("codedag") ? "" : found.detail[0].toUpperCase()}${found.detail.slice(found.detail.startsWith("codedag") ? 0 : 1)}.`) : null,
     el("p", null, el(`span.chip${kind ? `.${kind}` : ""}`, null, same), proof.checked ? ` ${many(proof.checked, "call")} compared` : ""),
     DATA.left ? el("p", null, `${DATA.left[0].toUpperCase()}${DATA.left.slice(1)}.`) : null);
 }
@@ -143,8 +143,8 @@ PAGES.push({ id: "summary", title: "Summary", show(page) {
 // What the program did as a whole: its gain, its speed, what is slow in it, and what the changes brought.
 function judgedCards(report) {
   const speed = DATA.speed ? speedCard(DATA.speed, "w8") : null;
-  const advice = adviceCard("w8");
-  return [claimCard(report, speed ? "w4" : "w12"), speed, advice, report.changes.length ? priceCard(advice ? "w4" : "w12") : null, accountCard(report), loaderCard("w12"), ...(DATA.heat ? heatCards(DATA.heat) : [])];
+  const price = report.changes.length ? priceCard(speed ? "w12" : "w4") : null;
+  return [claimCard(report, speed ? "w4" : price ? "w8" : "w12"), speed, speed ? null : price, placesCard("w12"), accountCard(report), loaderCard("w12"), poolsCard("w12"), speed ? price : null, ...(DATA.heat ? heatCards(DATA.heat) : [])];
 }
 
 // The first screen of a trace: where its time and bytes went, what could be saved by hand, and what makes it faster.
@@ -153,7 +153,7 @@ function tracedCards() {
   return [card("w4", "Recorded", el("div.big", null, timeText(DATA.whole.seconds)), el("p", null, `in ${many(DATA.whole.operations, "operation")} that made ${sizeText(moved)} of results. Nothing was changed, so there is nothing to compare.`),
     hot ? el("p", null, "Hottest: ", opLink(hot), ` (${shareText(hot.own / (DATA.whole.seconds || 1))}), `, placeName(`${hot.file}:${hot.line}`), ".") : null,
     el("p", null, code(`codedag run ${DATA.commands.program}`), " makes it faster and says by how much.")),
-    adviceCard("w8") || card("w8", "What you could do", el("p", null, "Nothing that can be saved by hand was found in the graph: no unused result, no call made twice, no constant built again."))];
+    placesCard("w8") || card("w8", "What you could do", el("p", null, "Nothing that can be saved by hand was found in the graph: no unused result, no call made twice, no constant built again."))];
 }
 
 // What its recorded operations did; an estimate of the gain from these is shown only where none was measured.
