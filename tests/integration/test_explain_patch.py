@@ -9,6 +9,9 @@ import subprocess
 import pytest
 from adopt_programs import PROGRAMS
 
+from codedag.autopilot.adopt import FILE
+from codedag.autopilot.adopt_check import Request, trial
+
 GIT = pytest.mark.skipif(shutil.which("git") is None, reason="patches are applied with git")
 
 
@@ -56,3 +59,27 @@ def test_an_operation_or_a_patch_must_be_asked_for(codedag, tmp_path):
     assert got.returncode == 2
     assert "or ask for --patch" in got.stderr
     assert codedag("explain", "run", "--patch").stdout.startswith("nothing was changed in this run")
+
+
+STEPS = """
+def steps(path):
+    a = np.load(path)
+    return a + {more}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ("1", ""),
+        ("random.randrange(9)", "it draws random numbers, and a kept result would not"),
+        ("np.uint8(np.random.randint(9))", "it draws random numbers, and a kept result would not"),
+        ("size", "its lines use `size`, which another call may have another value of"),
+        ("LIMIT", ""),
+    ],
+)
+def test_what_is_kept_draws_nothing_and_has_no_other_input(tmp_path, more, why):
+    """A patch kept `imread(path) + random.randrange(3)`: the trial gave both sides the same random numbers."""
+    module = "import os, random\nimport numpy as np\nLIMIT = 3\n"
+    code = "\n\n\n".join([FILE.imported, *FILE.functions.values()])
+    assert trial(Request("file", code, "kept", STEPS.format(more=more), module), tmp_path).why == why
