@@ -76,7 +76,19 @@ def repeat(folder: Path) -> dict[str, Any]:
     one, other = contests(folder / "sage7"), contests(again)
     decided = [name for name in one if one[name] is not None and other.get(name) is not None]
     same = sum(one[name] == other[name] for name in decided)
-    return {"contests": len(one), "decided": len(decided), "same": same, "share": same / max(len(decided), 1)}
+    middles = [middle_ms(place) for place in (folder / "sage7", again)]
+    apart = [abs(math.log(middles[0][key] / middles[1][key])) for key in middles[0].keys() & middles[1].keys()]
+    return {
+        "contests": len(one), "decided": len(decided), "same": same, "share": same / max(len(decided), 1),
+        "cells_apart": statistics.fmean(apart),  # mean difference of the same cell in two profiles, as a logarithm
+    }  # fmt: skip
+
+
+def middle_ms(folder: Path) -> dict[str, float]:
+    """The median of each measured cell."""
+    from codedag.stages.measuring.cells import Cells
+
+    return {cell.key: statistics.median(cell.total_ms) for cell in Cells(folder).all() if cell.status == "ok"}
 
 
 def left_out(folder: Path) -> dict[str, Any]:
@@ -286,17 +298,43 @@ def dropin(folder: Path) -> dict[str, Any]:
         original, given = getattr(module, function)()
         example = given if isinstance(given, tuple) else (given,)
         fast = optimise(original, example, budget=60)
+        pu = fast.facts["uses"].rpartition(" on ")[2]
+        own = own_call(original, example, pu, folder / f"own-{name}")
         with torch.inference_mode():
             found = in_turn({
                 "optimised": lambda fast=fast, e=example: timed(lambda: fast(*e)),
+                "own": lambda own=own: timed(own),
                 "torch": lambda original=original, e=example: timed(lambda: original(*e)),
-            }, 10)  # fmt: skip
+            }, 25)  # fmt: skip
+        middle = {way: statistics.median(values) for way, values in found.items()}
         rows[name] = {
-            "report": fast.report().splitlines()[0] if isinstance(fast.report(), str) else str(fast.report()),
-            "gain": min(found["torch"]) / min(found["optimised"]),
-            "gain_of_medians": statistics.median(found["torch"]) / statistics.median(found["optimised"]),
+            "report": fast.report().splitlines()[0], "gain": min(found["torch"]) / min(found["optimised"]),
+            "gain_of_medians": middle["torch"] / middle["optimised"],
+            "over_own_call_us": (middle["optimised"] - middle["own"]) * 1e6,
+            "over_own_call_share": middle["optimised"] / middle["own"] - 1,
         }  # fmt: skip
     return rows
+
+
+def own_call(module: Any, example: tuple[Any, ...], pu: str, place: Path) -> Callable[[], Any]:
+    """The runtime's own call of the whole module, its inputs and outputs bound, in this process."""
+    import numpy as np
+    import torch
+
+    from codedag.stages import StagedModel
+    from codedag.stages.measuring.measure import program_of
+    from codedag.stages.onnx_models.export import export
+    from codedag.stages.runners import runner_of
+
+    model = StagedModel.from_module(module, example, stages=1)
+    export(model, place)
+    block = model.block(1, 1)
+    sizes = model.sizes_of(model.example)
+    inputs = {name: model.example[name] for name in block.inputs}
+    outputs = {name: np.zeros(model.tensors[name].at(sizes), model.tensors[name].dtype) for name in block.outputs}
+    loaded = runner_of(pu, torch.get_num_threads()).load(program_of(model, block, place), sizes, inputs, outputs)
+    loaded.bring()
+    return loaded.run
 
 
 def timed(way: Callable[[], Any]) -> float:

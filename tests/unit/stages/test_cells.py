@@ -54,6 +54,21 @@ def test_a_line_that_was_being_written_costs_itself(tmp_path, cut):
     assert kept == (["a", "b", "c"] if cut == 1 else ["a", "c"])
 
 
+def test_further_calls_are_added_and_a_cut_line_costs_only_them(tmp_path):
+    cells = Cells(tmp_path)
+    cells.add(cell("a"))
+    cells.add(cell("b"))
+    cells.more(cells.begun("a"), [4.0], [0.5])
+    cells.more(cells.begun("b"), [5.0], [0.5])
+    assert [each.total_ms for each in Cells(tmp_path).all()] == [[2.0, 3.0, 4.0], [2.0, 3.0, 5.0]]
+    path = tmp_path / FILE
+    path.write_bytes(path.read_bytes()[:-5])
+    again = Cells(tmp_path)
+    assert [each.total_ms for each in again.all()] == [[2.0, 3.0, 4.0], [2.0, 3.0]]
+    assert again.get("a", 3) is not None
+    assert again.get("b", 3) is None
+
+
 def test_compute_is_never_negative():
     assert cell(total_ms=[1.0, 2.0], transfer_ms=[1.5, 0.5]).compute_ms == [0.0, 1.5]
 

@@ -72,7 +72,7 @@ def command(
     if need_together(allow, max_error=max_error) and (tables or parts):
         raise click.UsageError(f"--allow int8 does not go with {'--tables' if tables else '--parts'}.")
     inputs = _Inputs.of(directory, tables, machine, pus, allow, max_error)
-    request = _Request(inputs, wanted, size, graph, top, front, output, as_json)
+    request = _Request(inputs, wanted, size, graph, top, front, output, as_json, parts)
     if parts:
         request.plan_parts(parts)
     else:
@@ -150,6 +150,7 @@ class _Request:
     front: bool
     output: str | None
     as_json: bool
+    parts: int | None = None
 
     def plan(self, schedule: str | None, microbatches: int) -> None:
         """Plans for one size, writes and tells it."""
@@ -220,7 +221,12 @@ class _Request:
         if self.as_json:
             tell(*pep_file.text(facts).splitlines())
         else:
-            tell(*lines, *_place_lines(place, self.inputs))
+            tell(*lines, *_place_lines(place, self.inputs, self._given_input()))
+
+    def _given_input(self) -> str:
+        """The options by which a run takes what was planned for."""
+        parts = f" --parts {self.parts}" if self.parts else ""
+        return f"--graph {quote(self.graph)}{parts}" if self.graph else "--input FILE.npz"
 
 
 def _graph_sizes(graph: str, tables: Tables) -> dict[str, int]:
@@ -391,7 +397,7 @@ def _part_lines(inputs: _Inputs, found: PartsPlan, graph: dict[str, int]) -> lis
     return [*lines, f"why: the best of {found.candidates} plans of all parts, by the simulator", *_simulated(inputs)]
 
 
-def _place_lines(place: Path | None, inputs: _Inputs) -> list[str]:
+def _place_lines(place: Path | None, inputs: _Inputs, given: str) -> list[str]:
     """Where the plan is, and the next command."""
     if place is None:
         return ["next: the same with -o OUT writes plan.json and pep.json"]
@@ -401,4 +407,4 @@ def _place_lines(place: Path | None, inputs: _Inputs) -> list[str]:
         return [told, f"next: codedag view {shown}"]
     own = place.resolve() == inputs.directory.resolve()
     pep = "" if own else f" --pep {quote(str(place / 'pep.json'))}"
-    return [told, f"next: codedag stages run {quote(str(inputs.directory))}{pep} --input FILE.npz -o OUT.npz"]
+    return [told, f"next: codedag stages run {quote(str(inputs.directory))}{pep} {given} -o OUT.npz"]

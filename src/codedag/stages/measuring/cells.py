@@ -1,4 +1,7 @@
-"""Measured cells of a staged model, one appended line of JSON each (measurements.jsonl): a kill loses at most one."""
+"""Measured cells of a staged model in appended lines of JSON (measurements.jsonl): a kill loses at most one line.
+
+A line is a cell with its first calls, or further calls of a cell.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from codedag.stages.execution.verify import F32
 
 FILE = "measurements.jsonl"
 _KEPT = frozenset(("ok", "failed", "unsupported"))
+_CALLS = {"key", "total_ms", "transfer_ms"}  # of a line with further calls of a cell
 
 
 @dataclass(slots=True)
@@ -42,6 +46,11 @@ class Cell:
     def compute_ms(self) -> list[float]:
         """What each call took without bringing its inputs."""
         return [max(0.0, total - there) for total, there in zip(self.total_ms, self.transfer_ms, strict=True)]
+
+    def take(self, total_ms: list[float], transfer_ms: list[float]) -> None:
+        """Adds calls."""
+        self.total_ms += total_ms
+        self.transfer_ms += transfer_ms
 
     def batches(self) -> Batches:
         """Its calls, for comparing it with another cell that was measured in turn with it."""
@@ -74,8 +83,11 @@ class Cells:
     def _take(self, line: str) -> None:
         try:
             facts: dict[str, Any] = json.loads(line)
+            if set(facts) == _CALLS:
+                self._cells[facts["key"]].take(facts["total_ms"], facts["transfer_ms"])
+                return
             cell = Cell(**facts)
-        except (ValueError, TypeError):  # the line that was being written when the process was killed
+        except (ValueError, TypeError, KeyError):  # the line that was being written when the process was killed
             return
         if cell.status in _KEPT:
             self._cells[cell.key] = cell
@@ -87,14 +99,28 @@ class Cells:
             return None
         return cell if cell.status != "ok" or len(cell.total_ms) >= repeats else None
 
+    def begun(self, key: str) -> Cell | None:
+        """A cell that has calls, perhaps fewer than are wanted."""
+        cell = self._cells.get(key)
+        return cell if cell is not None and cell.status == "ok" else None
+
     def add(self, cell: Cell) -> None:
-        """Keeps a cell: one line, behind whatever a killed process left."""
+        """Keeps a cell."""
         self._cells[cell.key] = cell
+        self._write(asdict(cell))
+
+    def more(self, cell: Cell, total_ms: list[float], transfer_ms: list[float]) -> None:
+        """Keeps further calls of a cell that is kept."""
+        cell.take(total_ms, transfer_ms)
+        self._write({"key": cell.key, "total_ms": total_ms, "transfer_ms": transfer_ms})
+
+    def _write(self, facts: dict[str, Any]) -> None:
+        """Appends one line, behind whatever a killed process left."""
         try:
             with self.path.open("ab+") as file:
                 if file.tell() and not _ends_in_line(file):
                     file.write(b"\n")
-                file.write(json.dumps(asdict(cell)).encode() + b"\n")
+                file.write(json.dumps(facts).encode() + b"\n")
         except OSError as error:
             why = error.strerror or str(error)
             raise CannotWrite(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from codedag.ir.verdict import No
 from codedag.stages.execution.verify import nearness
 from codedag.stages.measuring.cells import Cell, key_of
-from codedag.stages.measuring.measure import Measurer, Tensors, program_of, rounds
+from codedag.stages.measuring.measure import Measurer, Tensors, Timed, program_of
 from codedag.stages.measuring.quantise import INT8, Quantised, Quantiser
 from codedag.stages.model import Arrays, Block
 from codedag.stages.runners import Program
@@ -60,22 +60,16 @@ class Int8Measurer(Measurer):
         made = hashlib.sha256(content).hexdigest()
         return key_of(INT8, made, size, pu, version, self.settings.threads, self.settings.static)
 
-    def _contest(self, block: Block, pus: Sequence[str], tensors: Tensors) -> None:
-        """Times int8 and float32 in turn, and keeps both: figures of another hour would be no comparison."""
-        contest: list[tuple[Measurer, Cell]] = [(self, self._loaded(block, pu, tensors)) for pu in pus]
-        contest += [(self._float32, self._float32._loaded(block, cell.pu, tensors)) for _, cell in contest[:]
-                    if cell.status == "ok"]  # fmt: skip
-        for warmup, repeats in rounds(self.settings.warmup, self.settings.repeats):
-            for measurer, cell in contest:
-                if cell.status == "ok":
-                    measurer._time_together([cell], warmup, repeats)
-        for measurer, cell in contest:
-            measurer._finish(cell)
+    def _entries(self, block: Block, pus: Sequence[str], tensors: Tensors) -> list[dict[str, Timed]]:
+        """The cells in int8 and in float32, timed in turn: figures of another hour would be no comparison."""
+        int8 = {pu: self._loaded(block, pu, tensors) for pu in pus}
+        able = [pu for pu, each in int8.items() if each.cell.status == "ok"]
+        return [int8, {pu: self._float32._loaded(block, pu, tensors).anew() for pu in able}]
 
-    def _loaded(self, block: Block, pu: str, tensors: Tensors) -> Cell:
-        cell = super()._loaded(block, pu, tensors)
-        cell.variant = INT8
-        return cell
+    def _loaded(self, block: Block, pu: str, tensors: Tensors) -> Timed:
+        made = super()._loaded(block, pu, tensors)
+        made.cell.variant = INT8
+        return made
 
     def _compare(self, cell: Cell, tensors: Tensors, outputs: Arrays) -> None:
         """The error of a cell is the larger of that on its PU at this size, and that on all that did not calibrate."""

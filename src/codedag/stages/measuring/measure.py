@@ -27,9 +27,9 @@ from codedag.stages.runners import Program, cores_of
 
 TIMEOUT_SECONDS = 60.0
 GIVE_UP = 2  # times in a row that the process of a PU may end: a runtime that hangs costs minutes, not hours
-ROUNDS = 5  # in which the repeats of a cell are taken, in turn with those of the other PUs
+#: Blocks are loaded at once while their results and weights have at most so many bytes.
+MOST_LOADED_NBYTES = 1 << 30
 ASKED = 25  # times that a question is timed
-ROUND_CALLS = 5  # fewer are no round
 MOST_CALLS = 500  # of a short block beside a long one
 
 Advance = Callable[[int, int, str], None]  # cells that are done, cells in all, what is at work
@@ -56,6 +56,24 @@ class Up:
     version: str
     ask_seconds: float = 0.0  # what a question that needs no work takes
     ended: int = 0  # how often in a row its process ended instead of answering
+    losses: int = 0  # how often it ended at all: then it has nothing loaded any more
+
+
+@dataclass
+class Timed:
+    """A cell whose block is loaded in the process of its PU, and how it was loaded."""
+
+    cell: Cell
+    request: dict[str, Any] = field(default_factory=dict)
+    payload: bytes = b""
+    losses: int = 0  # of the process when it was loaded
+    known: int = 0  # calls of an earlier profile
+    is_kept: bool = False
+
+    def anew(self) -> Timed:
+        """The same without the calls of an earlier profile."""
+        self.cell.total_ms, self.cell.transfer_ms, self.known = [], [], 0
+        return self
 
 
 @dataclass
@@ -116,15 +134,33 @@ class Measurer:
             missing = {block: self._missing(block, size) for block in blocks}
             done += sum(len(self.up) - len(pus) for pus in missing.values())
             self.advance(done, total, "")
-            if not any(missing.values()):
+            if not any(missing.values()) or not self._in_budget():
                 continue
             with Arena() as arena:
                 tensors = self.tensors(size, arena)
-                for block, pus in missing.items():
-                    if pus and self._in_budget():
-                        self.advance(done, total, f"stage {block.name} at {cells_at(size)}")
-                        self._contest(block, pus, tensors)
-                    done += len(pus)
+                for group in self._groups(missing, tensors):
+                    count = sum(map(len, group.values()))
+                    words = f"stages {', '.join(block.name for block in group)} at {cells_at(size)}"
+                    self._contest(group, tensors, lambda share: self.advance(done + int(share * count), total, words))  # noqa: B023
+                    done += count
+
+    def _groups(self, missing: Mapping[Block, list[str]], tensors: Tensors) -> Iterator[dict[Block, list[str]]]:
+        """The blocks that have cells to measure, as many at once as there is room for."""
+        group: dict[Block, list[str]] = {}
+        room = MOST_LOADED_NBYTES
+        for block, pus in missing.items():
+            need = len(pus) * (tensors.nbytes(block.outputs) + self._file_nbytes(block))
+            if group and need > room:
+                yield group
+                group, room = {}, MOST_LOADED_NBYTES
+            if pus:
+                group[block] = pus
+                room -= need
+        if group:
+            yield group
+
+    def _file_nbytes(self, block: Block) -> int:
+        return block_file(self.model, block, self.directory).stat().st_size
 
     def tensors(self, size: dict[str, int], arena: Arena) -> Tensors:
         """The tensors at which cells of a size are measured."""
@@ -175,34 +211,70 @@ class Measurer:
             return payload
         return program_of(self.model, block, self.directory, payload)
 
-    # -- one contest: a block at one size on every PU, in turn
+    # -- one contest: blocks at one size on every PU, call by call in turn: each comes behind calls of others, as in a
+    # run, where what it reads is not in its caches; and all of them see what changes from second to second
 
-    def _contest(self, block: Block, pus: Sequence[str], tensors: Tensors) -> None:
-        contest = {pu: self._loaded(block, pu, tensors) for pu in pus}
-        for warmup, repeats in rounds(self.settings.warmup, self.settings.repeats):
-            for team in teams(contest):
-                self._time_together([contest[pu] for pu in team if contest[pu].status == "ok"], warmup, repeats)
-        for cell in contest.values():
-            self._finish(cell)
+    def _contest(self, group: Mapping[Block, list[str]], tensors: Tensors, told: Callable[[float], None]) -> None:
+        """Loads the blocks on their PUs, takes their calls turn by turn, and keeps what each turn brings."""
+        contest: list[list[Timed]] = []
+        for block, pus in group.items():
+            if contest and not self._in_budget():
+                break
+            told(0.0)
+            for found in self._entries(block, pus, tensors):
+                contest += [[found[pu] for pu in team] for team in teams(found)]
+        turns = self.settings.repeats
+        for turn in range(turns):
+            if turn and not self._in_budget():
+                break
+            at = turn * len(contest) // turns  # nobody always comes behind the same one
+            for team in (*contest[at:], *contest[:at]):
+                self._take_turn(team)
+            told((turn + 1) / turns)
+        self._finish([each.cell for team in contest for each in team])
+        tensors.drop_outputs()
 
-    def _loaded(self, block: Block, pu: str, tensors: Tensors) -> Cell:
+    def _entries(self, block: Block, pus: Sequence[str], tensors: Tensors) -> list[dict[str, Timed]]:
+        """The cells of a block, loaded, by their PU; those of one dictionary may be timed beside each other."""
+        return [{pu: self._loaded(block, pu, tensors) for pu in pus}]
+
+    def _take_turn(self, team: Sequence[Timed]) -> None:
+        """Times one more call of the cells of a team; after a reload, if their process has ended since it had them."""
+        for each in team:
+            if each.cell.status == "ok" and each.losses != self.up[each.cell.pu].losses:
+                self._load(each)
+        ready = [each for each in team if each.cell.status == "ok" and len(each.cell.total_ms) < self.settings.repeats]
+        if ready:
+            self._time_together(ready)
+
+    def _loaded(self, block: Block, pu: str, tensors: Tensors) -> Timed:
         cell = Cell(dict(tensors.sizes), pu, block.name, self.key(block, dict(tensors.sizes), pu, self.up[pu].version))
+        made = Timed(cell)
         program = self.program(block, pu)
         if isinstance(program, No):
             cell.status, cell.reason = "unsupported", program.reason
-            return cell
+            return made
         outputs, references = tensors.outputs(block)
-        request = {
+        made.payload = program.torch
+        made.request = {
             "do": "load", "key": cell.key, "program": program.facts(), "sizes": cell.sizes,
-            "inputs": tensors.references(block.inputs), "outputs": references,
+            "inputs": tensors.references(block.inputs), "outputs": references, "warmup": self.settings.warmup,
         }  # fmt: skip
-        answer = self._ask(cell, request, program.torch)
+        answer = self._load(made)
         if cell.status == "ok":
             cell.ran_on, cell.peak_nbytes = answer["ran_on"], answer["peak_nbytes"]
             cell.precision = answer["precision"]
             cell.setup_ms, cell.setup_call_ms = answer["setup_seconds"] * 1e3, answer["call_seconds"] * 1e3
             self._compare(cell, tensors, outputs)
-        return cell
+        if cell.status == "ok" and (before := self.kept.begun(cell.key)) is not None:
+            cell.total_ms, cell.transfer_ms = list(before.total_ms), list(before.transfer_ms)
+            made.known = len(cell.total_ms)
+        return made
+
+    def _load(self, each: Timed) -> dict[str, Any]:
+        answer = self._ask(each.cell, each.request, each.payload)
+        each.losses = self.up[each.cell.pu].losses
+        return answer
 
     def _compare(self, cell: Cell, tensors: Tensors, outputs: Arrays) -> None:
         tolerance = PRECISION_ERRORS.get(cell.precision)
@@ -214,28 +286,44 @@ class Measurer:
         elif tolerance is not None:
             cell.error = max((each.worst for each in near.values()), default=0.0)
 
-    def _time_together(self, cells_: Sequence[Cell], warmup: int, repeats: int) -> None:
-        """Times the blocks of PUs that have cores of their own beside each other, others alone.
+    def _time_together(self, team: Sequence[Timed]) -> None:
+        """Times a call of PUs that have cores of their own beside each other, of others alone.
 
         All work for about as long as the slowest: what ends early would leave the others alone.
         """
-        longest = max((cell.setup_call_ms for cell in cells_), default=0.0) * repeats
-        for cell in cells_:
-            calls = max(repeats, min(MOST_CALLS, round(longest / cell.setup_call_ms))) if len(cells_) > 1 else repeats
-            self._send(cell, {"do": "time", "key": cell.key, "warmup": warmup, "repeats": calls})
-        for cell in cells_:
-            answer = self._receive(cell)
-            if cell.status == "ok":
-                cell.total_ms += [1e3 * seconds for seconds in answer["total"][:repeats]]
-                cell.transfer_ms += [1e3 * seconds for seconds in answer["transfer"][:repeats]]
+        longest = max(each.cell.setup_call_ms for each in team)
+        for each in team:
+            calls = max(1, min(MOST_CALLS, round(longest / each.cell.setup_call_ms)))
+            self._send(each.cell, {"do": "time", "key": each.cell.key, "repeats": calls})
+        for each in team:
+            answer = self._receive(each.cell)
+            if each.cell.status == "ok":
+                self._keep(each, *([1e3 * answer[name][0]] for name in ("total", "transfer")))
 
-    def _finish(self, cell: Cell) -> None:
-        if cell.status == "ok":
-            self._ask(cell, {"do": "forget", "keys": [cell.key]})
-        if cell.status != "ok":
-            cell.total_ms, cell.transfer_ms = [], []
-        self.kept.add(cell)
-        self.measured += 1
+    def _keep(self, each: Timed, total: list[float], transfer: list[float]) -> None:
+        """Keeps what one turn brought: a cell at first, further calls of it then."""
+        if each.is_kept:
+            self.kept.more(each.cell, total, transfer)
+            return
+        each.cell.take(total, transfer)
+        self.kept.add(each.cell)
+        each.is_kept = True
+
+    def _finish(self, cells_: Sequence[Cell]) -> None:
+        """Frees what the PUs have loaded, and keeps the cells that failed."""
+        loaded = defaultdict[str, list[str]](list)
+        for cell in cells_:
+            if cell.status == "ok":
+                loaded[cell.pu].append(cell.key)
+            else:
+                cell.total_ms, cell.transfer_ms = [], []
+                self.kept.add(cell)
+            self.measured += cell.status != "ok" or bool(cell.total_ms)
+        for pu, keys in loaded.items():
+            try:
+                self.up[pu].process.ask({"do": "forget", "keys": keys}, self.settings.timeout_seconds)
+            except Ended:
+                continue  # it forgot all
 
     def _ask(self, cell: Cell, request: dict[str, Any], payload: bytes = b"") -> dict[str, Any]:
         """The answer; what goes wrong becomes the cell's status and reason."""
@@ -255,6 +343,7 @@ class Measurer:
 
     def _ended(self, cell: Cell, reason: Ended) -> None:
         self.up[cell.pu].ended += 1
+        self.up[cell.pu].losses += 1
         cell.status, cell.reason = "failed", str(reason)
         cell.limit_seconds = self.settings.timeout_seconds
 
@@ -280,6 +369,7 @@ class Tensors:
         self.model, self.sizes, self._arena = model, sizes, arena
         self.arrays = model.run(draw(model, sizes, seed=0) if inputs is None else inputs)
         self._put: dict[str, Reference] = {}
+        self._made: list[Reference] = []
 
     def references(self, names: Iterable[str]) -> dict[str, Reference]:
         """How the PUs' processes find these tensors."""
@@ -288,10 +378,20 @@ class Tensors:
                 self._put[name] = self._arena.put(self.arrays[name])[1]
         return {name: self._put[name] for name in names}
 
+    def nbytes(self, names: Iterable[str]) -> int:
+        """The bytes of some of the tensors."""
+        return sum(int(array.nbytes) for _, array in self._of(names))
+
     def outputs(self, block: Block) -> tuple[Arrays, dict[str, Reference]]:
         """New arrays for what a block makes."""
         made = {name: self._arena.empty(str(a.dtype), a.shape) for name, a in self._of(block.outputs)}
+        self._made += [found for _, found in made.values()]
         return {name: array for name, (array, _) in made.items()}, {name: found for name, (_, found) in made.items()}
+
+    def drop_outputs(self) -> None:
+        """Gives up the arrays that blocks have made."""
+        self._arena.drop(self._made)
+        self._made = []
 
     def _of(self, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
         return ((name, self.arrays[name]) for name in names)
@@ -320,13 +420,6 @@ def teams(pus: Iterable[str]) -> list[tuple[str, ...]]:
             alone.append((pu,))
     columns = [names[at:] + names[:at] for at, names in enumerate(halves.values())]  # other runtimes meet each other
     return [*alone, *(tuple(filter(None, team)) for team in zip_longest(*columns, fillvalue=""))]
-
-
-def rounds(warmup: int, repeats: int) -> Iterator[tuple[int, int]]:
-    """Warm-up and repeats of each turn: all of the warm-up first, then one call to fill the caches again."""
-    count = max(1, min(ROUNDS, repeats // ROUND_CALLS))
-    for turn in range(count):
-        yield (warmup if turn == 0 else 1), repeats // count + (turn < repeats % count)
 
 
 def cells_at(sizes: dict[str, int]) -> str:

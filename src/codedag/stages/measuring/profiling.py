@@ -230,6 +230,11 @@ class Profile:
             versions={"codedag": __version__, **versions()}, status="ok",
         )  # fmt: skip
         save(info, self.directory / "run.json")
+        if not RunDirectory(self.directory).has("plan"):
+            from codedag.stages.planning.pep_file import write_costs
+            from codedag.stages.planning.tables import Tables
+
+            write_costs(self.directory, Tables.load(self.directory))
 
     # -- what one step leaves for the next
 

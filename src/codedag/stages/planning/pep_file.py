@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from codedag._version import __version__
-from codedag.ir import Machine, RunDirectory, RunInfo, save, write_atomically
+from codedag.ir import CannotPlan, Machine, RunDirectory, RunInfo, save, write_atomically
 from codedag.stages.execution.verify import F32
 from codedag.stages.planning.clusters import PartsPlan
-from codedag.stages.planning.peps import THROUGHPUT, Pep, Plans, Search
+from codedag.stages.planning.peps import THROUGHPUT, Pep, Plans, Search, plans
 from codedag.stages.planning.prices import PlacedBlock
-from codedag.stages.planning.simulate import Item, Simulation
+from codedag.stages.planning.simulate import Item, Simulation, machine_for
+from codedag.stages.planning.tables import Tables
 from codedag.stages.planning.training import TrainingStep
 from codedag.stages.sizes import Sizes
 
@@ -140,6 +141,17 @@ def write(
     save(simulation.costs, place / "costs.json")
     save(plan, place / "plan.json")
     write_atomically(place / FILE, text(facts).encode())
+
+
+def write_costs(place: Path, tables: Tables) -> None:
+    """Writes graph and costs of the largest measured size, so that `codedag plan` takes a profile without a plan."""
+    try:
+        machine = machine_for(tables.pus, tables.machine, simulated=False)
+        simulation = simulation_of(plans(tables, tables.largest, machine=machine), machine)
+    except CannotPlan:  # a stage that no PU can do: `codedag stages plan` says which
+        return
+    save(simulation.graph, place / "graph.json")
+    save(simulation.costs, place / "costs.json")
 
 
 def text(facts: dict[str, Any]) -> str:
