@@ -18,6 +18,7 @@ from codedag.stages.graph.parts import parts_of
 from codedag.stages.measuring.arena import Arena
 from codedag.stages.model import BadInput
 from codedag.stages.onnx_models.export import export, load
+from codedag.stages.planning.clusters import Part
 from codedag.stages.reference import draw
 from codedag.stages.torch_models.sage import sage7
 
@@ -96,10 +97,12 @@ def test_items_with_other_edges_are_not_split(executor):
 
 def test_parts_are_planned_by_their_sizes():
     known = tables({"ort:cpu": 2e-3, "ov:cpu": 1e-3})
-    found = planned_parts(small(), known, [{"nodes": 30, "edges": 80}] * 2)
+    found = planned_parts(small(), known, [Part(30, 80)] * 2)
     assert found.parts == 2
     assert found.pus == ("ov:cpu",)
     assert found.seconds == pytest.approx(14e-3)
+    far = planned_parts(small(), known, [Part(300_000, 80)] * 2)
+    assert (far.parts, far.pus, far.seconds) == (2, ("ov:cpu",), 0.0), "no prediction so far away"
 
 
 def test_items_with_other_edges_are_refused(executor):

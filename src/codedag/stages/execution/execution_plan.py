@@ -13,8 +13,10 @@ from codedag.ir.errors import BadFile, CannotPlan
 from codedag.stages.execution.verify import F32, PRECISION_ERRORS
 from codedag.stages.measuring.pus import our_name
 from codedag.stages.model import Block, StagedModel
+from codedag.stages.planning.clusters import Part, plan_parts
 from codedag.stages.planning.peps import LATENCY, QUEUE, THROUGHPUT, Goal, Pep, Plans, plans
 from codedag.stages.planning.prices import Int8
+from codedag.stages.planning.simulate import machine_for
 from codedag.stages.planning.tables import Tables
 from codedag.stages.sizes import Sizes
 
@@ -145,14 +147,21 @@ def nearest(measured: Sequence[Sizes], sizes: Sizes) -> dict[str, int]:
     return dict(min(measured, key=lambda one: sum(abs(log((one[n] + 1) / (sizes[n] + 1))) for n in sizes)))
 
 
-def planned_parts(model: StagedModel, tables: Tables, sizes: Sequence[Sizes], pus: Sequence[str] = ()) -> ExecutionPlan:
-    """The plans of the parts of a graph, by their sizes; `blocks` are those of the largest part."""
-    found = [planned_near(model, tables, each, None, pus) for each in sizes]
-    first = max(range(len(found)), key=lambda at: sum(sizes[at].values()))
-    clusters = {at: each.blocks for at, each in enumerate(found)}
-    known = all(dict(each.sizes) == dict(size) for each, size in zip(found, sizes, strict=True))
-    seconds = sum(each.seconds for each in found) if known else 0.0
-    return ExecutionPlan(found[first].blocks, seconds, parts=len(found), clusters=clusters)
+def planned_parts(model: StagedModel, tables: Tables, parts: Sequence[Part], pus: Sequence[str] = ()) -> ExecutionPlan:
+    """The plans of the parts of a graph, judged as a whole; that of the nearest measured size where they are too far.
+
+    `blocks` are those of the largest cluster.
+    """
+    names = [_row_name(tables, pu) for pu in pus]
+    try:
+        found = plan_parts(tables, parts, machine_for(names or tables.pus, tables.machine, simulated=False), names)
+    except CannotPlan:
+        largest = max(parts, key=lambda part: part.edges)
+        near = planned_near(model, tables, {"nodes": largest.nodes, "edges": largest.edges}, None, pus)
+        return ExecutionPlan(near.blocks, parts=len(parts))
+    clusters = [(_blocks(model, pep), numbers) for pep, numbers in found.clusters]
+    made = {number: blocks for blocks, numbers in clusters for number in numbers}
+    return ExecutionPlan(clusters[0][0], found.seconds, parts=len(parts), clusters=made)
 
 
 def of_plans(model: StagedModel, found: Plans, sizes: Sizes) -> ExecutionPlan:
@@ -168,19 +177,18 @@ def of_plans(model: StagedModel, found: Plans, sizes: Sizes) -> ExecutionPlan:
 
 def of_pep(model: StagedModel, pep: Pep, seconds: float, goal: Goal, sizes: Sizes) -> ExecutionPlan:
     """A plan of the planner's as one that can be executed."""
-    blocks = tuple(
+    items = goal.items if goal.name == THROUGHPUT else 1
+    return ExecutionPlan(_blocks(model, pep), seconds, goal.name, items, goal.queue, dict(sizes))
+
+
+def _blocks(model: StagedModel, pep: Pep) -> tuple[PlannedBlock, ...]:
+    return tuple(
         PlannedBlock(
-            model.block(each.first, each.last),
-            tuple(map(our_name, each.pus)),
-            each.ratios,
-            spent,
-            each.variant,
+            model.block(each.first, each.last), tuple(map(our_name, each.pus)), each.ratios, spent, each.variant,
             each.precision,
         )
         for each, spent in zip(pep.blocks, pep.times, strict=True)
-    )
-    items = goal.items if goal.name == THROUGHPUT else 1
-    return ExecutionPlan(blocks, seconds, goal.name, items, goal.queue, dict(sizes))
+    )  # fmt: skip
 
 
 # -- from a file

@@ -21,6 +21,7 @@ from codedag.stages.measuring.pus import chosen
 from codedag.stages.model import Arrays, BadInput, StagedModel
 from codedag.stages.npz import read_npz
 from codedag.stages.onnx_models.export import load
+from codedag.stages.planning.clusters import Part
 from codedag.stages.planning.peps import LATENCY, THROUGHPUT, Goal
 from codedag.stages.planning.prices import Int8
 from codedag.stages.planning.tables import LOOKUP, Tables, size_text
@@ -156,10 +157,10 @@ def _parts_plan(
     """A plan for each part of the graph that will be run."""
     layers_of(model)  # says so if the model cannot be run in parts
     found = parts_of(items[0]["edge_index"], sizes["nodes"], request.parts)
-    each = [{"nodes": part.rows, "edges": part.edges} for part in found.sizes]
     if request.pep is not None:
         return replace(read_pep(request.pep, model), parts=request.parts, clusters={}), None
-    plan = planned_parts(model, tables or Tables.load(request.directory), each, request.pus)
+    parts = [Part(one.nodes, one.edges, one.halo) for one in found.sizes]
+    plan = planned_parts(model, tables or Tables.load(request.directory), parts, request.pus)
     return plan, plan.seconds * request.items or None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from codedag.ir.verdict import No
 from codedag.stages.execution.verify import nearness
@@ -29,6 +29,7 @@ PUS = ("ort:cpu", "ov:cpu")
 class Int8Measurer(Measurer):
     """Measures int8 files at inputs that did not calibrate; a cell beyond the largest allowed error is failed."""
 
+    variant: ClassVar[str] = INT8
     calibration: Calibration = None  # type: ignore[assignment]  # needed, but those before it have defaults
     max_error: float = 0.0
 
@@ -65,11 +66,6 @@ class Int8Measurer(Measurer):
         int8 = {pu: self._loaded(block, pu, tensors) for pu in pus}
         able = [pu for pu, each in int8.items() if each.cell.status == "ok"]
         return [int8, {pu: self._float32._loaded(block, pu, tensors).anew() for pu in able}]
-
-    def _loaded(self, block: Block, pu: str, tensors: Tensors) -> Timed:
-        made = super()._loaded(block, pu, tensors)
-        made.cell.variant = INT8
-        return made
 
     def _compare(self, cell: Cell, tensors: Tensors, outputs: Arrays) -> None:
         """The error of a cell is the larger of that on its PU at this size, and that on all that did not calibrate."""

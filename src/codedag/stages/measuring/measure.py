@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar
 
 from codedag.devices.host import host_threads, processor
 from codedag.ir.verdict import No
@@ -80,6 +80,7 @@ class Timed:
 class Measurer:
     """The cells of one model in one directory."""
 
+    variant: ClassVar[str] = ""  # of the cells that it measures: float32 as given
     model: StagedModel
     directory: Path
     kept: Cells
@@ -248,7 +249,8 @@ class Measurer:
             self._time_together(ready)
 
     def _loaded(self, block: Block, pu: str, tensors: Tensors) -> Timed:
-        cell = Cell(dict(tensors.sizes), pu, block.name, self.key(block, dict(tensors.sizes), pu, self.up[pu].version))
+        key = self.key(block, dict(tensors.sizes), pu, self.up[pu].version)
+        cell = Cell(dict(tensors.sizes), pu, block.name, key, variant=self.variant)
         made = Timed(cell)
         program = self.program(block, pu)
         if isinstance(program, No):
@@ -318,7 +320,7 @@ class Measurer:
             else:
                 cell.total_ms, cell.transfer_ms = [], []
                 self.kept.add(cell)
-            self.measured += cell.status != "ok" or bool(cell.total_ms)
+            self.measured += cell.variant == self.variant and (cell.status != "ok" or bool(cell.total_ms))
         for pu, keys in loaded.items():
             try:
                 self.up[pu].process.ask({"do": "forget", "keys": keys}, self.settings.timeout_seconds)
