@@ -165,12 +165,12 @@ def placed(folder: Path) -> dict[str, Any]:
     from codedag.stages.planning.tables import Tables
     from codedag.stages.reference import draw
 
-    place = folder / "sage7"
+    place, all_sizes = places(folder)["sage7"]
     model, tables = load(place), Tables.load(place)
     singles = [model.block(number, number) for number in range(1, len(model.stages) + 1)]
     rows = {}
     with Executor(model, place) as executor:
-        for sizes in SAGE_SIZES:
+        for sizes in all_sizes:
             items = [draw(model, sizes, seed=0)] * ITEMS
 
             def plan(choose: Callable[[int], str], sizes: dict[str, int] = sizes) -> Any:
@@ -201,19 +201,17 @@ def means_of(rows: dict[str, Any]) -> dict[str, float]:
 
 
 def places(folder: Path) -> dict[str, tuple[Path, Sequence[dict[str, int]]]]:
-    """The profiles of the three models, made if they are not there."""
-    found = {"sage7": (folder / "sage7", SAGE_SIZES)}
-    for name, source in MODELS.items():
-        command("stages", "profile", source, "-o", folder / name, "--warmup", 2, "--repeats", 10, "--blocks", "all",
-                "--cases", cases(folder), "--pus", "CPU,ort:cpu,torch:cpu")  # fmt: skip
-        found[name] = (folder / name, BATCHES)
-    return found
-
-
-def cases(folder: Path) -> Path:
-    path = folder / "batches.json"
-    path.write_text(json.dumps({"test_cases": list(BATCHES)}))
-    return path
+    """The profiles of the three models with all their blocks, made if they are not there."""
+    sources = {"sage7": ("sage7", SAGE_SIZES, ())} | {
+        name: (source, BATCHES, ("--pus", "CPU,ort:cpu,torch:cpu", "--stages", 4)) for name, source in MODELS.items()
+    }
+    for name, (source, sizes, more) in sources.items():
+        cases = folder / f"{name}.json"
+        cases.write_text(json.dumps({"test_cases": list(sizes)}))
+        place = folder / f"{name}-blocks"
+        made = () if (place / "stages.json").exists() else (source, *more[2:])
+        command("stages", "profile", *made, "-o", place, "--warmup", 2, "--repeats", 10, "--cases", cases, *more[:2])
+    return {name: (folder / f"{name}-blocks", sizes) for name, (_, sizes, _) in sources.items()}
 
 
 def as_run(folder: Path) -> dict[str, Any]:
