@@ -116,6 +116,7 @@ def test_the_steps_can_be_taken_one_by_one(codedag, tmp_path, cases):
     names = ("GATHER", "MESSAGE", "REDUCE_SUM", "REDUCE_COUNT", "NORMALIZE", "TRANSFORM", "ACTIVATE")
     assert models == {f"stage{number}_{name}.onnx" for number, name in enumerate(names, 1)}
     assert "--measure" in done.stdout
+    assert codedag("view", "prof").returncode == 0, "it can be looked at, and served, from the beginning"
     early = codedag("stages", "profile", "-o", "prof", "--analyze")
     assert early.returncode == 2
     assert "no measured cell" in early.stderr

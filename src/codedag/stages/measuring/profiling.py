@@ -76,6 +76,7 @@ class Profile:
             found = pool.submit(self.machine, pus) if pus is not None else None
             model = make()
             export.export(model, self.directory)
+            self._write_run(model)
             if found is not None:
                 found.result()
         return model
@@ -208,6 +209,7 @@ class Profile:
         machine = self.machine(list({cell.pu for cell in cells}))
         write_tables(model, self.directory, cells, machine, absent, figures)
         self._write_run(model)
+        self._write_costs()
         return Outcome(0, len(cells), sorted({cell.pu for cell in cells if cell.status == "ok"}), absent)
 
     def _current(self, model: StagedModel, cells: Sequence[Cell]) -> list[Cell]:
@@ -230,6 +232,9 @@ class Profile:
             versions={"codedag": __version__, **versions()}, status="ok",
         )  # fmt: skip
         save(info, self.directory / "run.json")
+
+    def _write_costs(self) -> None:
+        """Graph and costs, so that `codedag plan` takes the directory; a plan that is there has its own."""
         if not RunDirectory(self.directory).has("plan"):
             from codedag.stages.planning.pep_file import write_costs
             from codedag.stages.planning.tables import Tables
