@@ -111,7 +111,7 @@ def _getitem(table: Table, holder: Any, key: Any) -> Known | No:
     kind = type(holder)
     if not table.plain(key):
         return _not_plain("getitem", key)
-    if kind in (str, bytes, range):
+    if kind in (str, bytes, range) or (kind in table.atoms and issubclass(kind, tuple)):
         return _PURE
     if kind in _LISTS or kind is dict:
         return _ALIAS if type(key) is not slice or not _flat(table, holder) else _PURE

@@ -37,7 +37,7 @@ class Known:
 
     `fresh`: nobody else can reach memory of the result that can be written: no argument, no other result.
     `writes`: the arguments of this call that are written: positions, keywords, or "self" for a bound method.
-    `files`: the arguments that name the files or folders it reads.
+    `files`: the arguments that name the files or folders it reads; "self" for a bound method.
     `generator`: from the called object to the generator that it advances.
     `deterministic`: equal arguments (and files, and thread settings) give equal results.
     `most`: positional arguments beyond this number would be written.
@@ -55,6 +55,11 @@ class Known:
     most: int = UNLIMITED
     by_threads: bool = False
     one_at_a_time: bool = False
+
+    def paths(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
+        """The files and folders that a call names; none if what it reads is not known from its arguments."""
+        at: dict[Any, Any] = {"self": getattr(function, "__self__", None), **dict(enumerate(args)), **keywords}
+        return [path for path in map(at.get, self.files) if path is not None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,15 @@ class Data(Base):
     def __getitem__(self, i):
         return np.load(self.paths[i]) * self.scale
 """,
+    "a path of its own": """
+import pathlib
+class Data(Base):
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.paths = [pathlib.Path(path) for path in self.paths]
+    def __getitem__(self, i):
+        return self.paths[i].read_bytes(), self.paths[i].exists()
+""",
     "a dictionary of parts": """
 class Data(Base):
     def __getitem__(self, i):
@@ -79,6 +88,66 @@ class Data(Base):
         return cls.__name__ + str(i)
     def __getitem__(self, i):
         return self.clipped(self.table[i] * self.factor, high=2.0), self.named(i)
+""",
+    "an attribute of a function": """
+def scaled(x):
+    return x * scaled.by
+scaled.by = 2
+class Data(Base):
+    def __getitem__(self, i):
+        return scaled(self.table[i])
+""",
+    "the data of a tensor": """
+class Data(Base):
+    def __getitem__(self, i):
+        return self.tensor.data[i] * 2
+""",
+    "a mean of all": """
+MEAN = np.zeros(5, np.float32)
+class Data(Base):
+    def __getitem__(self, i):
+        return (self.table[i] - MEAN) / 2
+""",
+    "numbered and paired loops, shapes": """
+class Data(Base):
+    def __getitem__(self, i):
+        x = self.tensor[i].float()
+        height, width = x.shape
+        for number, step in enumerate(self.steps):
+            x = step(x) + number
+        for label, path in zip(self.labels, self.paths):
+            x = x + label
+        return x.reshape(width, height) / x.shape[0], self.tensor.shape[0]
+""",
+    "the items of its parent": """
+class Low(Base):
+    @property
+    def factor(self):
+        return self.scale
+    def __getitem__(self, i):
+        return self.table[i] * self.factor, self.labels[i]
+class Middle(Low):
+    @property
+    def factor(self):
+        return super().factor + 1
+class Data(Middle):
+    def __getitem__(self, i):
+        x, label = super().__getitem__(i)
+        return x + 1, label, i
+class Other(Middle):
+    def __getitem__(self, i):
+        return self.table[i] - 1, i
+""",
+    "private names": """
+class Data(Base):
+    __names = ("a", "b")
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.__scale = 3
+    def __scaled(self, x):
+        return x * self.__scale
+    def __getitem__(self, i):
+        return self.__scaled(self.table[i]), self.__names[i % 2]
 """,
     "a part of a dataset": """
 class Data(Base):
@@ -191,6 +260,54 @@ def between(data, number):
         """
 def between(data, number):
     data.tensor.numpy()[number] += 1
+""",
+    ),
+    "an attribute of a function is set": (
+        "KEPT:an attribute of a function",
+        """
+def between(data, number):
+    scaled.by += 1
+""",
+    ),
+    "a partial has another keyword": (
+        "KEPT:a partial, a closure and a callable object",
+        """
+def between(data, number):
+    data.every[2].keywords["a_min"] = number / 2
+""",
+    ),
+    "a tensor has other data": (
+        "KEPT:the data of a tensor",
+        """
+def between(data, number):
+    data.tensor.data = data.tensor.data + 1
+""",
+    ),
+    "a mean goes to and fro": (
+        "KEPT:a mean of all",
+        """
+def between(data, number):
+    MEAN[:] = 1 - MEAN
+""",
+    ),
+    "a loop has other steps": (
+        "KEPT:numbered and paired loops, shapes",
+        """
+def between(data, number):
+    data.steps[number % 2] = halve
+    data.labels[number] = -number
+""",
+    ),
+    "its parent is another": (
+        "KEPT:the items of its parent",
+        """
+def between(data, number):
+    if number == 1:
+        Low.factor = property(lambda self: 7)
+    elif number == 2:
+        Data.__bases__ = (Other,)
+    else:
+        Middle.__getitem__ = lambda self, i: (self.table[i], number)
 """,
     ),
     "an entry of a dictionary is set": (
@@ -427,6 +544,14 @@ def between(data, number):
     os.remove(data.paths[number])
 """,
     ),
+    "a path of its own leads to another file": (
+        "KEPT:a path of its own",
+        """
+def between(data, number):
+    np.save(data.paths[number], np.zeros(number + 2))
+    data.paths[number + 5].unlink()
+""",
+    ),
     "a file is cut short": (
         "KEPT:a file",
         """
@@ -546,6 +671,51 @@ def used(item):
     item[0][:] = 0
 """,
     ),
+    "two names for one list": (
+        "the same object twice",
+        """
+class Data(Base):
+    def __getitem__(self, i):
+        sizes = [i, i + 1]
+        return sizes, {"sizes": sizes}
+def used(item):
+    item[0].append(1)
+    assert len(item[1]["sizes"]) == 3
+""",
+    ),
+    "two names for one picture": (
+        "the same object twice",
+        """
+from PIL import Image
+class Data(Base):
+    def __getitem__(self, i):
+        picture = Image.fromarray(self.tensor[i].numpy()).convert("RGB")
+        return {"image": picture, "original": picture}
+def used(item):
+    assert item["image"] is item["original"]
+""",
+    ),
+    "a record that is written": (
+        "a copy of its tuple could be told",
+        """
+class Data(Base):
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.records = np.array([(i, i / 2) for i in range(12)], dtype=[("a", "i4"), ("b", "f8")])
+    def __getitem__(self, i):
+        return self.records.copy()[i], self.table[i] * 2
+def used(item):
+    item[0]["b"] += 1
+""",
+    ),
+    "the digits of an array": (
+        "print options",
+        """
+class Data(Base):
+    def __getitem__(self, i):
+        return str(self.table[i])
+""",
+    ),
     "the clock": (
         "",
         """
@@ -652,17 +822,6 @@ class Data(Base):
         except BaseException:
             x = 5
         return self.table[i] * x
-""",
-    ),
-    "super": (
-        "super()",
-        """
-class Middle(Base):
-    def __getitem__(self, i):
-        return self.table[i] * 2
-class Data(Middle):
-    def __getitem__(self, i):
-        return super().__getitem__(i) + 1
 """,
     ),
     "a setting of a library": (
@@ -773,6 +932,66 @@ class Data(Base):
 def between(data, number):
     data.tensor[9 - number] += 1
     data.labels[11 - number] = "text"
+""",
+    "the index chooses a function of a tuple": """
+class Data(Base):
+    def plain(self, x):
+        return x * 2
+    def drawn(self, x):
+        return x * np.float32(random.random())
+    def __getitem__(self, i):
+        return (self.plain, self.drawn)[i > 8](self.table[i])
+""",
+    "the index chooses a function of a new dictionary": """
+class Data(Base):
+    def plain(self, x):
+        return x * 2
+    def drawn(self, x):
+        return x * np.float32(random.random())
+    def __getitem__(self, i):
+        return {False: self.plain, True: self.drawn}[i > 8](self.table[i])
+""",
+    "the index leads to another branch of a function": """
+def changed(is_late, x):
+    if is_late:
+        return x * np.float32(random.random())
+    return x * 2
+class Data(Base):
+    def __getitem__(self, i):
+        return changed(i > 8, self.table[i])
+""",
+    "some labels are no numbers": """
+class Data(Base):
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.words = [str(i) for i in range(9)] + ["x", "y", "z"]
+    def __getitem__(self, i):
+        try:
+            label = int(self.words[i])
+        except ValueError:
+            label = random.randint(0, 100)
+        return label, self.table[i] * 2
+""",
+    "a default is the index of some items": """
+class Data(Base):
+    def __getitem__(self, i, other=5):
+        return self.table[i] + self.table[other]
+def between(data, number):
+    data.table[5] += number == 3
+""",
+    "some items warn in each pass": """
+heard = []
+class Data(Base):
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.table = np.abs(self.table)
+        self.table[9:] = -1
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *more: heard.append(message)
+    def __getitem__(self, i):
+        return np.log(self.table[i])
+def between(data, number):
+    assert len(heard) == 3 * number + 3
 """,
 }
 PROGRAMS = KEPT | MIXED | {name: KEPT[of.removeprefix("KEPT:")] + source for name, (of, source) in CHANGING.items()}

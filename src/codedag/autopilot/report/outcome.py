@@ -280,10 +280,10 @@ def _hot(pilot: Pilot, every: list[Result], graph: Graph, seconds: float) -> lis
     spans = {(shown_path(file), owner): (w.ended or ended) - w.started for (file, owner), w in pilot.watches.items()}
     theirs = _worker_spans(pilot)
     owner = {(shown_path(path), info.index): info.owner for path, f in pilot.program.files.items() for info in f.infos}
-    load: dict[str, dict[int, float]] = {"": {}, "the workers' ": {}}
+    load: dict[str, dict[int, float]] = {"": {}, " in workers": {}}
     for op in graph.ops:
         function = (op.file, owner.get((op.file, op.site), ""))
-        whose = "the workers' " if function in theirs else ""
+        whose = " in workers" if function in theirs else ""
         span = max((theirs if whose else spans).get(function, 0.0), seconds / 20)
         if op.kind not in ("region", "source") and span > 0:
             load[whose][op.id] = op.self_seconds / span
@@ -318,7 +318,7 @@ def _unchanged(op: Op, share: float, whose: str) -> Declined:
     elif op.name.endswith(".__next__"):
         reason = "time inside the library's own loop"
     return Declined(
-        what=f"{op.name} ({share:.0%} of {whose or 'the '}time)",
+        what=f"{op.name} ({share:.0%} of the observed operations' time{whose})",
         where=f"{op.file}:{op.line}",
         reason=reason,
         seconds=op.self_seconds,

@@ -23,9 +23,9 @@ PREFIX = "_codedag_"
 #: What a twin calls; each is a free variable of it.
 HELPERS = (
     "aug_item", "call", "context", "contains", "formatted", "imported", "item", "iterated", "made", "mapping", "member",
-    "method", "operate", "refuse", "set_item", "slice", "test", "unpacked", "varying",
+    "method", "operate", "parent", "refuse", "set_item", "slice", "test", "unpacked", "varying",
 )  # fmt: skip
-#: Of a subscript: an argument of the function that is never set, the same for all items, or anything else.
+#: Of a subscript: the second argument of the function, if it is never set, the same for all items, or anything else.
 GIVEN, STABLE, VARYING = range(3)
 _OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
@@ -49,13 +49,16 @@ class Twins:
 
     def __init__(self, checker: Any) -> None:
         self._cells = {PREFIX + name: CellType(getattr(checker, name)) for name in HELPERS}
-        self._codes: dict[int, tuple[CodeType, CodeType | No]] = {}  # by identity: hashing a code object takes long
+        self._codes: dict[
+            tuple[int, bool], tuple[CodeType, CodeType | No]
+        ] = {}  # by identity: hashing a code object takes long
 
-    def of(self, function: FunctionType) -> FunctionType | No:
+    def of(self, function: FunctionType, is_method: bool) -> FunctionType | No:
         """The twin of a function, with its defaults, globals and closure; or why there is none."""
-        known = self._codes.get(id(function.__code__))
+        key = (id(function.__code__), is_method)
+        known = self._codes.get(key)
         if known is None:
-            known = self._codes[id(function.__code__)] = (function.__code__, checked_code(function.__code__))
+            known = self._codes[key] = (function.__code__, checked_code(function.__code__, is_method))
         code = known[1]
         if isinstance(code, No):
             return code
@@ -66,13 +69,14 @@ class Twins:
         return twin
 
 
-def checked_code(code: CodeType) -> CodeType | No:
-    """The code of a twin; No if the source is not there, is not what runs, or has statements that are not followed."""
+def checked_code(code: CodeType, is_method: bool) -> CodeType | No:
+    """The code of a twin; No if the source is not there, is not what runs, or has statements that are not followed.
+
+    Of a method, the first argument is the same object for all items.
+    """
     name = code.co_qualname
     if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         return No(f"{name} is a generator")
-    if "__class__" in code.co_freevars:
-        return No(f"{name} uses super()")
     tree = _source_of(code)
     if isinstance(tree, No):
         return tree
@@ -80,7 +84,7 @@ def checked_code(code: CodeType) -> CodeType | No:
         return No(f"{name} has a global or nonlocal statement")
     if not any(_is_same(each, code) for each in _codes_of(code.co_filename).get(code.co_firstlineno, ())):
         return No(f"{name} does not run what its source says")
-    checked = _Checked().visit(ast.fix_missing_locations(tree))
+    checked = _Checked(_class_of(code), is_method).visit(ast.fix_missing_locations(tree))
     found = _inner(_compiled(ast.fix_missing_locations(checked), code), code)
     return No(f"{name} cannot be followed") if found is None else found
 
@@ -127,9 +131,8 @@ def _lambda_in(text: str, code: CodeType) -> ast.AST | No:
 def _compiled(tree: Any, code: CodeType) -> CodeType:
     """A module with the function inside of one that has its free variables, and of its class for private names."""
     inner: Any = tree
-    parts = code.co_qualname.split(".")
-    if len(parts) > 1 and parts[-2] != "<locals>":
-        inner = ast.ClassDef(parts[-2], [], [], [tree], [], **_more())
+    if name := _class_of(code):
+        inner = ast.ClassDef(name, [], [], [tree], [], **_more())
     names = [*code.co_freevars, *(PREFIX + name for name in HELPERS)]
     given = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
     outer = ast.FunctionDef(f"{PREFIX}outer", given, [inner], [], **_more())
@@ -137,6 +140,12 @@ def _compiled(tree: Any, code: CodeType) -> CodeType:
     with unheard():
         flags = code.co_flags & _FUTURE
         return cast("CodeType", compile(module, code.co_filename, "exec", dont_inherit=True, flags=flags))
+
+
+def _class_of(code: CodeType) -> str:
+    """The name of the class that a method was defined in, or nothing."""
+    parts = code.co_qualname.split(".")
+    return parts[-2] if len(parts) > 1 and parts[-2] != "<locals>" else ""
 
 
 def _more() -> dict[str, Any]:
@@ -195,6 +204,14 @@ def _is_same(one: CodeType, other: CodeType) -> bool:
 class _Checked(ast.NodeTransformer):
     """Puts calls of the checker in the place of operations; what it does not know refuses when it is reached."""
 
+    def __init__(self, owner: str, is_method: bool) -> None:
+        self._owner, self._is_method = owner.lstrip("_"), is_method
+
+    def _attribute(self, name: str) -> ast.Constant:
+        """The name of an attribute as the compiler writes it: private ones have that of their class in front."""
+        is_private = name.startswith("__") and not name.endswith("__") and self._owner
+        return ast.Constant(f"_{self._owner}{name}" if is_private else name)
+
     def generic_visit(self, node: ast.AST) -> Any:
         if isinstance(node, (*_PLAIN, *_KEPT, ast.expr_context)):
             return super().generic_visit(node)
@@ -207,7 +224,8 @@ class _Checked(ast.NodeTransformer):
         arguments = node.args
         given = [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
         set_ = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)}
-        self._given, self._local = set(given) - set_, set_ | set(given[1:]) | (set_ & set(given))
+        self._first = given[0] if self._is_method and not {*given[:1]} & set_ else None
+        self._given, self._local = set(given[1:2]) - set_, set_ | set(given[1 if self._is_method else 0 :])
         self._local |= {each.arg for each in (arguments.vararg, arguments.kwarg) if each is not None}
         node.body = [each for statement in node.body for each in _listed(self.visit(statement))]
         return node
@@ -235,6 +253,8 @@ class _Checked(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> Any:
         target = node.func
+        if isinstance(target, ast.Name) and target.id == "super":
+            return self._super(node)
         args = [self._argument(each) for each in node.args]
         keywords = [
             ast.keyword(
@@ -243,9 +263,15 @@ class _Checked(ast.NodeTransformer):
             for each in node.keywords
         ]
         if isinstance(target, ast.Attribute):
-            first = [self.visit(target.value), ast.Constant(target.attr)]
+            first = [self.visit(target.value), self._attribute(target.attr)]
             return ast.copy_location(_call("method", *first, *args, keywords=keywords), node)
         return ast.copy_location(_call("call", self.visit(target), *args, keywords=keywords), node)
+
+    def _super(self, node: ast.Call) -> Any:
+        if node.args or node.keywords or self._first is None:
+            return self._refused(node)
+        holders = [ast.Name(name, ast.Load()) for name in ("super", "__class__", self._first)]
+        return ast.copy_location(_call("parent", *holders), node)
 
     def _argument(self, node: Any) -> Any:
         if isinstance(node, ast.Starred):
@@ -257,7 +283,7 @@ class _Checked(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         if not isinstance(node.ctx, ast.Load):
             return self._refused(node)
-        return ast.copy_location(_call("member", self.visit(node.value), ast.Constant(node.attr)), node)
+        return ast.copy_location(_call("member", self.visit(node.value), self._attribute(node.attr)), node)
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         if not isinstance(node.ctx, ast.Load):
@@ -399,6 +425,10 @@ class _Checked(ast.NodeTransformer):
 
     def visit_While(self, node: ast.While) -> Any:
         return self.visit_If(node)  # type: ignore[arg-type]
+
+    def visit_Try(self, node: ast.Try) -> Any:
+        handled = [ast.copy_location(ast.Expr(_call("varying", ast.Constant(None))), node)] if node.handlers else []
+        return [*handled, self.generic_visit(node)]  # an exception of another item would lead elsewhere
 
     def visit_Assert(self, node: ast.Assert) -> Any:
         refused = ast.Expr(_call("refuse", ast.Constant(f"an assertion fails in line {node.lineno}")))

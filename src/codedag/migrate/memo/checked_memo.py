@@ -11,22 +11,23 @@ import random
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import partial
 from itertools import pairwise
 from types import CodeType, FrameType
 from typing import Any
 
 from codedag.backends.same import same
-from codedag.instrument.warned import calls_back, unheard
+from codedag.instrument.warned import Heard, calls_back, unheard
 from codedag.ir import clock as time
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.memo.ambient import LibraryCode, around_now
 from codedag.migrate.memo.checker import Checker, Refused
-from codedag.migrate.memo.copies import copied, size_of
+from codedag.migrate.memo.copies import copied, is_atom, size_of
 from codedag.migrate.memo.file_state import file_state
-from codedag.migrate.memo.reads import Read, Reads, for_index, is_array
+from codedag.migrate.memo.reads import AGAIN, Read, Reads, arrays_read, for_index, is_array
 from codedag.migrate.memo.store import Memory
 from codedag.migrate.trial import StopIfRaised, Trial, median
 
@@ -41,6 +42,7 @@ STATES_EVERY = 16  # items per comparison of the random streams, after the first
 FILL_SECONDS, FILL_SHARE, FILL_SHARE_EXPECTED = 0.2, 0.1, 0.03
 TIMED_ITEMS = 9  # of a dataset that run as written first; their median decides
 TOO_SHORT = "its items take less time than keeping them does"
+_CONTAINERS = frozenset({tuple, list, dict})
 _LISTS = frozenset({list, tuple, range, type(iter([])), type(iter(())), type(iter(range(0)))})
 
 
@@ -94,6 +96,7 @@ class CheckedMemo:
     """What is kept of all holders (datasets, functions), and the trial that it is on."""
 
     refusals_max = REFUSALS_MAX
+    has_batches = False  # whether no code of the program's runs between two values of one loop
 
     def __init__(
         self, trial: Trial, memory: Memory, plain: Callable[[CodeType], CodeType] = lambda code: code,
@@ -199,7 +202,7 @@ class CheckedMemo:
                 self._around = now
                 self._forget()
                 return False
-            held = self._held = set() if _is_plain_loop(frame) else None
+            held = self._held = set() if self.has_batches and _is_plain_loop(frame) else None
             self._batch_seconds += time.thread_time() - began
         if held is None or id(entry.shared) not in held:
             began = time.thread_time()
@@ -233,18 +236,17 @@ class CheckedMemo:
         began, kept, index = time.thread_time(), fill.kept, wanted.key
         as_others = kept.recipe is not None and kept.made % FOLLOW_EVERY != 0
         made = None if as_others else attempt(self._checked, fill, wanted)
-        is_current = (
-            as_others and kept.recipe is not None and attempt(self._is_current, kept, kept.recipe, frame) is True
-        )
+        is_current = as_others and attempt(self._is_as_recipe, kept, frame) is True
         if not is_current:
             self._held = None  # an item that does as others has no effect
         between = time.thread_time()
         if type(made) is tuple and kept.made > CHECKED_FIRST:
             self._spend(between - began - self._native_seconds)
             return made[0]
-        original = wanted.made(call)
+        with Heard() if is_current else nullcontext() as heard:
+            original = wanted.made(call)
         ended = time.thread_time()
-        if is_current:
+        if heard is not None and not heard.warned:
             attempt(self._keep_as_others, kept, index, original)
         elif type(made) is tuple:
             self._native_seconds = ended - between
@@ -255,14 +257,28 @@ class CheckedMemo:
         self._spend(between - began + time.thread_time() - ended)
         return original
 
+    def _is_as_recipe(self, kept: Kept, frame: FrameType) -> bool:
+        """Whether the recipe would be made now as it was, but for its index."""
+        recipe = kept.recipe
+        return (
+            recipe is not None
+            and self._is_current(kept, recipe, frame)
+            and kept.reads.hold(tuple(read for read in recipe.single if read[0] == AGAIN))
+        )
+
     def _keep_as_others(self, kept: Kept, index: int, value: Any) -> None:
         """Keeps an item that ran as written: what it reads and runs is that of the recipe, but for the index."""
         recipe = kept.recipe
         if recipe is None or not _is_alike(value, recipe.value):
             return
         single = tuple(read for each in recipe.single if (read := for_index(each, index)) is not None)
-        if len(single) == len(recipe.single):
-            self._put(kept, index, Entry(copied(value), recipe.shared, single, ()))
+        if len(single) != len(recipe.single):
+            return
+        copy, places = copied(value), _places(value)
+        others = [_bounds(each) for each in arrays_read((*recipe.shared, *single))]
+        is_own = all(end <= first or last <= start for start, end in places for first, last in others)
+        if is_own and not _why_no_copy(value, copy, places):
+            self._put(kept, index, Entry(copy, recipe.shared, single, ()))
 
     def _spend(self, seconds: float) -> None:
         self._fill_seconds += seconds
@@ -321,32 +337,17 @@ class CheckedMemo:
 
     def _why_not(self, value: Any) -> str:
         """Why an item cannot be kept: it is not its own, or no copy could stand for it."""
-        places: list[tuple[int, int]] = []
-        if not self._is_free(value, places):
+        if not self._is_free(value):
             return "it hands out something that it did not make"
-        places.sort()
-        if any(end > start for (_, end), (start, _) in pairwise(places)):
-            return "two parts of it share memory"
-        copy = copied(value)
-        if copy is None or not same(value, copy):
-            return f"a copy of its {type(value).__name__} could be told from the original"
-        return ""
+        return _why_no_copy(value, copied(value), _places(value))
 
-    def _is_free(self, value: Any, places: list[tuple[int, int]]) -> bool:
-        """Whether nobody else holds what could be changed in an item; where its arrays lie."""
-        if type(value) in (tuple, list):
-            return (type(value) is tuple or self._checker.is_own(value)) and all(
-                self._is_free(v, places) for v in value
-            )
-        if type(value) is dict:
-            return self._checker.is_own(value) and all(self._is_free(v, places) for v in value.values())
-        if is_array(value):
-            places.append(_bounds(value))
-            return self._checker.is_own(value)
-        numpy = sys.modules.get("numpy")
-        if type(value) in (int, float, bool, str, bytes, type(None)) or (numpy and isinstance(value, numpy.generic)):
-            return True
-        return self._checker.is_own(value)
+    def _is_free(self, value: Any) -> bool:
+        """Whether nobody else holds what could be changed in an item."""
+        if type(value) in (list, dict) and not self._checker.is_own(value):
+            return False
+        if type(value) in _CONTAINERS:
+            return all(map(self._is_free, _parts(value)))
+        return is_atom(value) or self._checker.is_own(value)
 
     def _refuse(self, kept: Kept, index: Any, why: str) -> None:
         kept.refused[index] = why
@@ -373,6 +374,40 @@ class _Fill:
 
     def __init__(self, kept: Kept) -> None:
         self.kept = kept
+
+
+def _why_no_copy(value: Any, copy: Any, places: list[tuple[int, int]]) -> str:
+    """Why a copy of an item cannot stand for it, of which these places of memory are seen."""
+    places.sort()
+    if any(end > start for (_, end), (start, _) in pairwise(places)):
+        return "two parts of it share memory"
+    if _comes_twice(value, set()):
+        return "it holds the same object twice"
+    if copy is None or not same(value, copy):
+        return f"a copy of its {type(value).__name__} could be told from the original"
+    return ""
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    return value.values() if type(value) is dict else value
+
+
+def _places(value: Any) -> list[tuple[int, int]]:
+    """First and last byte of each array or tensor in an item."""
+    if type(value) in _CONTAINERS:
+        return [place for each in _parts(value) for place in _places(each)]
+    return [_bounds(value)] if is_array(value) else []
+
+
+def _comes_twice(value: Any, seen: set[int]) -> bool:
+    """Whether something that could be changed is in an item under two names."""
+    if is_atom(value):
+        return False
+    if type(value) is not tuple:
+        if id(value) in seen:
+            return True
+        seen.add(id(value))
+    return type(value) in _CONTAINERS and any(_comes_twice(each, seen) for each in _parts(value))
 
 
 def _is_alike(value: Any, other: Any) -> bool:

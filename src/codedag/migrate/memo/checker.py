@@ -21,17 +21,21 @@ from codedag.backends.known_operators import static
 from codedag.instrument.places import OURS
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
+from codedag.migrate.memo.builtin_calls import SPECIAL
 from codedag.migrate.memo.checked_code import GIVEN, STABLE, VARYING, Twins
 from codedag.migrate.memo.file_state import FileState, file_state
-from codedag.migrate.memo.members import Members
+from codedag.migrate.memo.members import Members, Parent
 from codedag.migrate.memo.pictures import opens
 from codedag.migrate.memo.reads import ABSENT, ARRAY_NBYTES_MAX, ELEMENTS_MAX, Reads, is_array
 
 DEPTH_MAX = 40
 _BUILTINS, _IMPORT = vars(builtins), builtins.__import__
+_BUILTIN_KINDS = frozenset({"builtin_function_or_method", "type"})
 _NUMBERS = frozenset({int, float, bool, str, type(None)})
 _FLAT = frozenset({int, float, bool, str, bytes, type(None), complex, type(Ellipsis), type, slice, range, FunctionType})
 _SEQUENCES = frozenset({list, tuple})
+_WALKS = frozenset({enumerate, zip, range, reversed})
+_HOLDING, _ADDING = frozenset({list, tuple, dict}), frozenset({"append", "extend"})
 
 
 class Refused(BaseException):
@@ -90,9 +94,13 @@ class Checker:
         """A call: a known function runs, a Python function is followed."""
         if self.reason:
             raise Refused
-        special = _SPECIAL.get(id(function)) if type(function).__name__ in _BUILTIN_KINDS else None
+        special = SPECIAL.get(id(function)) if type(function).__name__ in _BUILTIN_KINDS else None
         if special is not None and not keywords and (found := special(self, *args)) is not ABSENT:
             return found
+        if type(function) is functools.partial:
+            self.reads.inside(function.keywords)
+            self.reads.again(_fixed, (function,), _fixed(function))
+            return self.call(function.func, *function.args, *args, **{**function.keywords, **keywords})
         known = known_call(function, args, keywords)
         if type(known) is Known:
             return self._leaf(known, function, args, keywords)
@@ -102,7 +110,7 @@ class Checker:
 
     def method(self, holder: Any, name: str, /, *args: Any, **keywords: Any) -> Any:
         """A call of an attribute."""
-        if type(holder) is dict:
+        if type(holder) in _HOLDING and name not in _ADDING:
             self.is_general = False
         if name == "get" and type(holder) is dict and not self.is_own(holder) and 0 < len(args) < 3 and not keywords:
             return self.item(holder, args[0]) if self.contains(args[0], holder) else (*args[1:], None)[0]
@@ -123,10 +131,12 @@ class Checker:
         for value in involved:
             self._depend(value)
         if known.effect is Effect.READS:
-            self._read_files(known, args, keywords)
+            self._read_files(known.paths(function, args, keywords))
         self.leaves.add(function if owner is None else type(owner))
-        self.is_general = self.is_general and _gives_one_kind(function, owner)
         result = self.ran(function, args, keywords)
+        if type(result) is str and any(map(_has_digits, involved)):
+            self.refuse("what it writes of an array depends on print options")
+        self.is_general = self.is_general and _gives_one_kind(function, owner) and self._is_data(result)
         if known.fresh or all(map(self._is_made, involved)):
             self.make(result)
         else:
@@ -138,11 +148,10 @@ class Checker:
         found = attempt(function, *args, **keywords)
         return self.refuse(f"{_named(function)}: {found.reason}") if type(found) is Failed else found
 
-    def _read_files(self, known: Known, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        places = [args[p] if isinstance(p, int) and p < len(args) else keywords.get(str(p)) for p in known.files]
-        for path in places:
-            if path is None:
-                continue
+    def _read_files(self, paths: list[Any]) -> None:
+        if not paths:
+            self.refuse("it reads a file that no argument names")
+        for path in paths:
             try:
                 state = file_state(path)
             except (OSError, TypeError, ValueError):
@@ -153,8 +162,6 @@ class Checker:
 
     def _followed(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any], why: Any) -> Any:
         kind = type(function)
-        if kind is functools.partial:
-            return self.call(function.func, *function.args, *args, **{**function.keywords, **keywords})
         if kind is MethodType:
             return self.call(function.__func__, function.__self__, *args, **keywords)
         if kind is FunctionType:
@@ -182,7 +189,7 @@ class Checker:
                 plain, original.__globals__, original.__name__, original.__defaults__, original.__closure__
             )
             function.__kwdefaults__ = original.__kwdefaults__
-        twin = self._twins.of(function)
+        twin = self._twins.of(function, is_method=len(args) > 0 and not self._is_data(args[0]))
         if isinstance(twin, No):
             self.refuse(twin.reason)
         self._depth += 1
@@ -228,6 +235,16 @@ class Checker:
         if type(value) is tuple:
             return all(map(self._is_made, value))
         return type(value) in _FLAT or id(value) in self._own or knowledge().is_atom(value)
+
+    def _is_data(self, value: Any) -> bool:
+        """Whether a value may be another one for other items; what code holds is read from the same places by all."""
+        if type(value) in (tuple, list):
+            return all(map(self._is_data, value))
+        if type(value) in _NUMBERS or type(value) is bytes or id(value) in self._own or id(value) in self.covered:
+            return True
+        table = knowledge()
+        is_known = type(value) in _WALKS or table.family_of(type(value)) is not None or table.is_atom(value)
+        return is_known or is_array(value) or _is_immutable(value)
 
     def make(self, value: Any) -> None:
         """Notes a value that the item made."""
@@ -291,6 +308,8 @@ class Checker:
             self.refuse(known.reason if isinstance(known, No) else f"{kind.__qualname__} has no known subscript")
         self._depend(key)
         value = self.ran(operator.getitem, (holder, key), {})
+        if kind in _HOLDING and (self.is_own(holder) or id(holder) in self.covered or kind is tuple):
+            self.is_general = self.is_general and kind_of_key == STABLE
         if self.is_own(holder):
             if kind not in (list, tuple, dict):
                 self.make(value)
@@ -353,7 +372,7 @@ class Checker:
         known = known_operator("iter", (value,))
         if type(known) is not Known or not known.deterministic or kind in (set, frozenset):
             self.refuse(known.reason if isinstance(known, No) else f"a loop over {kind.__qualname__}")
-        if known.effect is Effect.WRITES and not self.is_own(value):
+        if known.effect is Effect.WRITES and not (self.is_own(value) or id(value) in self.covered):
             self.refuse("it moves an iterator on")
         if kind in (list, dict) and not self.is_own(value):
             if len(value) > ELEMENTS_MAX:
@@ -372,6 +391,8 @@ class Checker:
         """What is unpacked into names or arguments."""
         if type(value) is tuple:
             return value
+        if isinstance(value, tuple) and knowledge().is_atom(value):  # the shape of a tensor
+            return tuple(value)
         if type(value) is list or is_array(value):
             return tuple(self.iterated(value, False))
         return self.refuse(f"it unpacks a {type(value).__qualname__}")
@@ -400,9 +421,13 @@ class Checker:
 
     def formatted(self, value: Any) -> Any:
         """What is written into a text."""
-        if type(value) in _NUMBERS or _is_immutable(value):
+        if type(value) in _NUMBERS or (_is_immutable(value) and not _has_digits(value)):
             return value
         return self.refuse(f"it writes a {type(value).__qualname__} into a text")
+
+    def parent(self, function: Any, kind: type, holder: Any) -> Parent:
+        """What `super()` gives."""
+        return Parent(kind, holder) if function is super else self.refuse("its super is not the builtin one")
 
     def context(self, value: Any) -> Any:
         """What a `with` statement enters: a file or picture that the item opened."""
@@ -429,10 +454,21 @@ def _itself(value: Any) -> Any:
     return value
 
 
+def _fixed(function: Any) -> Any:
+    """What a partial calls, and with what."""
+    return function.func, function.args, function.keywords
+
+
+def _has_digits(value: Any) -> bool:
+    """Whether what is written of a value is up to settings of its library: how many digits, and where lines break."""
+    numpy = sys.modules.get("numpy")
+    return is_array(value) or (numpy is not None and isinstance(value, numpy.inexact))
+
+
 def _is_immutable(value: Any) -> bool:
     numpy, path = sys.modules.get("numpy"), sys.modules.get("pathlib")
     if numpy is not None and isinstance(value, numpy.generic | numpy.dtype):
-        return not value.dtype.hasobject if isinstance(value, numpy.generic) else True
+        return not isinstance(value, numpy.object_ | numpy.void)
     return path is not None and type(value) in (path.PosixPath, path.PurePosixPath)
 
 
@@ -448,42 +484,3 @@ def _named(function: Any) -> str:
         type(getattr(function, "__self__", None)), "__module__", ""
     )
     return f"{module}.{name}" if module and module != "builtins" else str(name)
-
-
-_BUILTIN_KINDS = frozenset({"builtin_function_or_method", "type"})
-
-
-def _isinstance(checker: Checker, value: Any, kinds: Any) -> Any:
-    """`isinstance` with classes that do not decide themselves."""
-    every = kinds if type(kinds) is tuple else (kinds,)
-    plain = all(isinstance(each, type) and _decides_plainly(each) for each in every)
-    return (
-        isinstance(value, kinds)
-        if plain and static(type(value), "__class__") is object.__dict__["__class__"]
-        else ABSENT
-    )
-
-
-def _decides_plainly(kind: type) -> bool:
-    if type(kind) is type:
-        return True
-    module = kind.__module__.partition(".")[0]
-    return module in ("torch", "collections", "numbers", "typing", "enum", "numpy", "PIL") and kind is not ABSENT
-
-
-def _len(checker: Checker, value: Any) -> Any:
-    """`len` of a container that the item did not make depends on its length only."""
-    if type(value) in (list, dict) and not checker.is_own(value):
-        checker.reads.again(len, (value,), len(value))
-        return len(value)
-    found = static(type(value), "__len__")
-    return checker.call(found, value) if type(found) is FunctionType else ABSENT
-
-
-def _getattr(checker: Checker, value: Any, name: Any, *otherwise: Any) -> Any:
-    """`getattr` is an attribute."""
-    checker.is_general = False
-    return checker.member(value, name) if type(name) is str and not otherwise else ABSENT
-
-
-_SPECIAL: dict[int, Callable[..., Any]] = {id(isinstance): _isinstance, id(len): _len, id(getattr): _getattr}

@@ -26,7 +26,15 @@ def copied(value: Any) -> Any:
         found = {key: copied(each) for key, each in value.items()}
         is_whole = all(type(key) is str and (found[key] is not None or value[key] is None) for key in value)
         return found if is_whole else None
-    return value if numpy is not None and isinstance(value, numpy.generic) else None
+    return value if is_atom(value) else None
+
+
+def is_atom(value: Any) -> bool:
+    """Whether a value cannot be changed; a record of numpy can, and lies in the memory of its array."""
+    numpy = sys.modules.get("numpy")
+    return type(value) in ATOMS or (
+        numpy is not None and isinstance(value, numpy.generic) and not isinstance(value, numpy.void)
+    )
 
 
 def _array(value: Any) -> Any:

@@ -16,6 +16,8 @@ ITEM_SECONDS_MIN = 0.25e-3
 class ItemMemo(CheckedMemo):
     """The variants of the sites in torch's fetch that take an item."""
 
+    has_batches = True
+
     def variant(self, site: Any) -> Callable[..., Any]:
         """What the site of `dataset[index]` runs instead."""
         caller = Caller(site.info)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.backends.known import knowledge
 from codedag.backends.known_operators import static
-from codedag.migrate.memo.reads import ABSENT
+from codedag.migrate.memo.reads import ABSENT, ARRAY_NBYTES_MAX, is_array
 
 if TYPE_CHECKING:
     from codedag.migrate.memo.checker import Checker
@@ -21,9 +21,17 @@ _NATIVE = frozenset(
 )
 _METHODS = frozenset({"method_descriptor", "cython_function_or_method"})
 _SLOTS = frozenset({"member_descriptor", "_tuplegetter"})
-_PLAIN_KINDS = frozenset(
-    {str, bytes, int, float, bool, list, tuple, dict, set, frozenset, range, FunctionType, MethodType}
-)
+_PLAIN_KINDS = frozenset({str, bytes, int, float, bool, list, tuple, dict, set, frozenset, range})
+_FUNCTIONS = frozenset({FunctionType, MethodType})
+
+
+class Parent:
+    """What `super()` gives in a method of a class for an object."""
+
+    __slots__ = ("holder", "kind")
+
+    def __init__(self, kind: type, holder: Any) -> None:
+        self.kind, self.holder = kind, holder
 
 
 class Members:
@@ -37,6 +45,8 @@ class Members:
         if self._checker.reason:
             self._checker.refuse(self._checker.reason)
         kind = type(holder)
+        if kind is Parent:
+            return self._of_parent(holder.kind, holder.holder, name)
         if kind is ModuleType or isinstance(holder, ModuleType):
             found = self._checker.reads.name(vars(holder), name)
             return (
@@ -44,6 +54,8 @@ class Members:
                 if found is not ABSENT
                 else self._checker.refuse(f"{holder.__name__} makes {name} when it is asked for")
             )
+        if kind in _FUNCTIONS:
+            return self._of_function(holder, name)
         if kind in _PLAIN_KINDS:
             return getattr(holder, name)
         if isinstance(holder, type):
@@ -52,6 +64,31 @@ class Members:
         if kind in table.atoms or kind in table.held or table.family_of(kind) is not None:
             return self._of_value(holder, kind, name)
         return self._of_object(holder, kind, name)
+
+    def _of_function(self, holder: Any, name: str) -> Any:
+        """What the program has set at a function, or what every function has."""
+        found = self._checker.reads.field(getattr(holder, "__func__", holder), name)
+        if found is not ABSENT:
+            return found
+        value = self._checker.ran(getattr, (holder, name), {})
+        self._checker.reads.again(getattr, (holder, name), value)
+        return value
+
+    def _of_parent(self, kind: type, holder: Any, name: str) -> Any:
+        """What the classes that come after one in the order of an object's class define."""
+        self._checker.reads.attribute(holder, name)
+        order = type(holder).__mro__
+        self._checker.reads.again(getattr, (type(holder), "__mro__"), order)
+        after = order[order.index(kind) + 1 :] if kind in order else ()
+        for each in after:
+            found = self._checker.reads.defined(each, name)
+            if name in vars(each):
+                if type(found) is FunctionType:
+                    return MethodType(found, holder)
+                if type(found) is property:
+                    return self._checker.call(found.fget, holder)
+                break
+        return self._checker.refuse(f"super().{name} of a {type(holder).__qualname__} is not followed")
 
     def _of_class(self, holder: Any, name: str) -> Any:
         found = self._checker.reads.defined(holder, name)
@@ -82,6 +119,11 @@ class Members:
             self._checker.cover(value)
         elif type(value) in _FLAT or knowledge().is_atom(value):
             self._checker.reads.again(getattr, (holder, name), value)
+        elif is_array(value) and value.nbytes <= ARRAY_NBYTES_MAX:  # another view each time
+            self._checker.reads.again(getattr, (holder, name), value)
+            self._checker.cover(value)
+        else:
+            self._checker.refuse(f"it looks into a {type(value).__qualname__} that it did not make")
         return value
 
     def _of_object(self, holder: Any, kind: type, name: str) -> Any:

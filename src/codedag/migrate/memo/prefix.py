@@ -187,9 +187,10 @@ class Prefix:
         if not all(type(value) in PATHS or is_plain(value) for value in (*args, *keywords.values())):
             self.trial.decline("an argument that is neither a number nor a text, a path or a dtype")
             return None
-        files = [args[place] if isinstance(place, int) else keywords.get(place) for place in known.files]
-        what = (function, told_apart(args), told_apart(tuple(keywords.items())))
-        return what, [path for path in files if path is not None]
+        if files := known.paths(function, args, keywords):
+            return (function, told_apart(args), told_apart(tuple(keywords.items()))), files
+        self.trial.decline("it reads a file that no argument names")
+        return None
 
     def _learn(self, number: int, function: Any, rest: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """Shortens the prefix to what always happens in the same way."""

@@ -72,7 +72,7 @@ def is_unchanged(now: Any, before: Any) -> bool:
         return True
     if type(now) is not type(before):
         return False
-    if type(now) is tuple:
+    if isinstance(now, tuple) and not hasattr(now, "__dict__"):  # the shape of a tensor is one
         return len(now) == len(before) and all(map(is_unchanged, now, before))
     if type(now) in (int, str, bytes, bool):
         return bool(now == before)
@@ -200,6 +200,19 @@ def for_index(read: Read, index: int) -> Read | None:
             return None
         return (INDEXED, holder, index, Frozen(now))
     return (INDEXED, holder, index, now) if type(now) is type(value) and type(now) in _ATOMS else None
+
+
+def arrays_read(reads: tuple[Read, ...]) -> list[Any]:
+    """The arrays and tensors that were read, or of which elements were."""
+    found = []
+    for kind, holder, name, value in reads:
+        if kind == INDEXED:
+            found.append(holder if is_array(holder) else holder[name])
+        elif kind == AGAIN:
+            found += name
+        elif kind in (CELL, NAME, FIELD):
+            found.append(value)
+    return [each for each in found if is_array(each)]
 
 
 _ATOMS = frozenset({int, float, bool, str, bytes, type(None)})
