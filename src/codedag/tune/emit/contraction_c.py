@@ -13,6 +13,7 @@ from codedag.tune.schedule.contraction import Axis, Contraction
 Point = dict[str, int | str]
 TYPES = {"f4": "float", "f8": "double"}
 SIZES = {"f4": 4, "f8": 8}
+FUSED = ("-ffp-contract=fast", "--param=avoid-fma-max-bits=0")  # gcc leaves chains of sums unfused on some processors
 
 
 def contraction_source(contraction: Contraction, point: Point, exact: bool) -> str:
@@ -46,7 +47,7 @@ def tiles_of(point: Point) -> tuple[int, ...]:
 
 def flags_of(point: Point) -> tuple[str, ...]:
     """Flags of the compiler that belong to a point: contraction of products and sums, width of vectors."""
-    fused = ("-ffp-contract=fast",) if point["fused"] else ()
+    fused = FUSED if point["fused"] else ()
     width = (f"-mprefer-vector-width={8 * int(point['vb'])}",) if point["sketch"] == "plain" else ()
     return fused + width
 
