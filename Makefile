@@ -1,11 +1,12 @@
 # make demo  - set up, then run the example plain and under `codedag run`, and compare every batch
 # make test  - set up, then lint and test
+# make test-tensorflow - what concerns TensorFlow, in an environment of its own
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 SEED := $(or $(SEED),$(shell date +%j%H%M))
 
-.PHONY: setup demo test test-full lint format bench bench-peers bench-stages bench-truth bench-tune screenshots docs wheel schemas clean
+.PHONY: setup demo test test-full test-tensorflow lint format bench bench-peers bench-stages bench-truth bench-tune screenshots docs wheel schemas clean
 
 setup: $(STAMP)
 
@@ -46,6 +47,20 @@ test: lint
 
 test-full:
 	@$(MAKE) --no-print-directory test FULL=--full SEED=$(SEED)
+
+# TensorFlow in an environment of its own, two gigabytes: its pins need not fit those of constraints.txt.
+TENSORFLOW := .venv-tensorflow/bin/python
+TENSORFLOW_TESTS := tests/integration/test_tensorflow.py tests/contract/test_guides.py tests/integration/test_compare.py \
+  tests/integration/test_experiment.py tests/integration/test_examples.py
+
+test-tensorflow: .venv-tensorflow/.ready
+	$(TENSORFLOW) -m pytest -q --full -k "tensorflow or tf_data or tfdata" $(TENSORFLOW_TESTS)
+
+.venv-tensorflow/.ready: constraints-tensorflow.txt setup.py $(wildcard src/codedag/*/*.[ch])
+	test -x $(TENSORFLOW) || $(PYTHON) -m venv .venv-tensorflow
+	$(TENSORFLOW) -m pip install --quiet --disable-pip-version-check -r constraints-tensorflow.txt
+	$(TENSORFLOW) -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
 
 bench: setup
 	$(BIN)/python bench/run.py
@@ -101,4 +116,4 @@ schemas: setup
 	$(BIN)/python scripts/write_schemas.py
 
 clean:
-	rm -rf .venv .venv-3.* build dist src/*.egg-info
+	rm -rf .venv .venv-3.* .venv-tensorflow build dist src/*.egg-info

@@ -13,7 +13,7 @@ EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if not 
 #: What an example needs beside the packages that every one needs.
 _NEEDS = {
     "images_albumentations": "albumentations", "birds_librosa": "librosa", "xray_filters": "skimage",
-    "table_pandas": "pandas",
+    "table_pandas": "pandas", "images_tfdata": "tensorflow",
 }  # fmt: skip
 _COUNT = {"table_pandas": 3000, "birds_librosa": 24}
 _OTHERWISE = re.compile(r"[\d.]+ (?:items|images)/s")  # what differs from run to run

@@ -11,7 +11,9 @@ from pathlib import Path
 
 OURS = str(Path(__file__).resolve().parent.parent) + os.sep
 #: Packages whose functions never get sites: CodeDAG, what it and the import system run on, and the arrays themselves.
-PROTECTED_PACKAGES = frozenset({"codedag", "torch", "functorch", "torchgen", "numpy", "msgspec", "builtins"})
+PROTECTED_PACKAGES = frozenset({
+    "codedag", "torch", "functorch", "torchgen", "tensorflow", "keras", "numpy", "msgspec", "builtins",
+})  # fmt: skip
 #: But these modules of them: all map-style datasets go through torch's fetch.
 OPENED_MODULES = frozenset({"torch.utils.data._utils.fetch"})
 

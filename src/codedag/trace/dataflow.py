@@ -466,6 +466,9 @@ def _size_of_object(value: Any) -> int:
         size = getattr(value, "nbytes", None)
         if isinstance(size, int):
             return int(size)
+        elements = getattr(value, "_num_elements", None)  # a tensor of TensorFlow that is computed
+        if elements is not None:
+            return int(elements() * value.dtype.size)
         dimensions = getattr(value, "size", None)  # a PIL image: (width, height) and its bands
         if isinstance(dimensions, tuple) and hasattr(value, "getbands"):
             return int(dimensions[0] * dimensions[1] * len(value.getbands()))
