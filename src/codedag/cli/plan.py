@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from codedag.plan.search import Progress
     from codedag.plan.solution import Solution
 
+WHAT_IF = "pu=cuda:0[,machine=FILE][,allow=ulp+level1]"
 SAME = 1e-9  # relative: rounding, no gain
 # Before this nobody wonders whether anything happens.
 PATIENCE_SECONDS = 2.0
@@ -40,18 +41,26 @@ PATIENCE_SECONDS = 2.0
     "--joule", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="What a saved joule is worth [0]."
 )
 @click.option("--stages", type=click.IntRange(2), metavar="K", help="Also cut the program's loop into up to K stages.")
+@click.option(
+    "--what-if", "wished", metavar="pu=NAME", help=f"Only say what a device that is not here would bring: {WHAT_IF}."
+)
 @click.option("-o", "--output", metavar="FILE", help="Write the plan here (default: plan.json of the run).")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 @click.pass_context
 def command(
     ctx: click.Context, run: str | None, graph: str | None, costs: str | None, machine: str | None, budget: float,
-    seed: int, front: bool, joule: float, stages: int | None, output: str | None, as_json: bool,
+    seed: int, front: bool, joule: float, stages: int | None, wished: str | None, output: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Plan which PU runs which operation and in which order.
 
     The plan is judged by a simulator in which copies take turns; it states a bound that no plan can beat. Without a
     RUN, name --graph, --costs and --machine.
     """
+    if wished is not None:
+        if run is None or graph or costs or machine or front or stages or joule:
+            raise click.UsageError("--what-if takes a RUN and -o, --json; the machine file is a part of it.")
+        _what_if(run, wished, output, as_json)
+        return
     from codedag.ir import write_atomically
     from codedag.plan.decide import solve
 
@@ -71,6 +80,27 @@ def command(
         tell(json.dumps(facts))
     else:
         tell(*_lines(solution, facts), *more, f"next: {_next(run, place, solution)}")
+
+
+def _what_if(run: str, wished: str, output: str | None, as_json: bool) -> None:
+    """What a device that is not here would bring; a plan is written only where the user names a file."""
+    from codedag.api.planning import sources_of
+    from codedag.cli import what_if
+    from codedag.ir import RunDirectory, load, save
+
+    directory = RunDirectory(run)
+    if not directory.path.is_dir():
+        load(directory.path)  # says what is wrong with it
+    found = what_if.answer(directory, what_if.wish(wished))
+    if output:
+        save(found.plan(directory.graph, directory.costs, sources_of(directory)), output)
+    if as_json:
+        tell(json.dumps({**what_if.facts(found), "plan": output}))
+        return
+    written = (
+        [f"plan: {output} (simulated; it declines everything where there is no {found.pu.name})"] if output else []
+    )
+    tell(*what_if.lines(found), *written, f"next: codedag profile {quote(run)}")
 
 
 def _default_place(run: str | None) -> Path:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from codedag.view.summary import Line, Screen
 #: What starts other programs rather than doing the work.
 LAUNCHERS = (*ranks.TORCH, *ranks.ACCELERATE, "deepspeed")
+WHAT_IF = "Change nothing; say what a device that is not here would bring: pu=cuda:0[,machine=FILE][,allow=ulp+level1]."
 _INSIDE = "use torchrun --no-python ... codedag run SCRIPT"
 
 
@@ -51,6 +52,7 @@ _INSIDE = "use torchrun --no-python ... codedag run SCRIPT"
 @click.option(
     "--plan", metavar="FILE", help="Apply a saved plan.json or migration_plan.json from the start instead of observing."
 )
+@click.option("--what-if", metavar="pu=NAME", help=WHAT_IF)
 @click.option("--observe-only", is_flag=True, help="Observe and report, change nothing.")
 @click.option("--fresh", is_flag=True, help="Ignore what earlier runs of this program have proven.")
 @click.option(
@@ -66,7 +68,8 @@ _INSIDE = "use torchrun --no-python ... codedag run SCRIPT"
 @program_arguments
 @click.pass_context
 def command(
-    ctx: click.Context, /, output: str | None, module: bool, arguments: tuple[str, ...], **asked: Any
+    ctx: click.Context, /, output: str | None, module: bool, arguments: tuple[str, ...], what_if: str | None,
+    **asked: Any,
 ) -> object:  # fmt: skip
     """Run a program: observe its first batches, prove faster variants, switch to them while it runs.
 
@@ -79,6 +82,12 @@ def command(
     target = target_of(module, arguments)
     if is_disabled():
         return launch.run(target, lambda path, source: compile(source, path, "exec", dont_inherit=True)).leave
+    if what_if is not None:
+        from codedag.cli.what_if import record, wish
+
+        if site_module.why_twin:
+            say(ctx, WITHOUT_C)
+        return record(ctx, target, output, wish(what_if))
     if ranks.are_started_by(target):
         say(ctx, f"{target.name} starts its ranks as programs of their own: each of them runs under codedag run")
         return ranks.run(target, asked, output, bool((ctx.obj or {}).get("quiet"))).leave
