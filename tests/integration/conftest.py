@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +13,18 @@ import pytest
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "programs"
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
+
+#: A package that adds the device `fakepu` to torch, which loads it by itself.
+AUTOLOAD = """
+kept = None
+
+
+def autoload():
+    global kept
+    import second_device
+
+    kept = second_device.start()
+"""
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -43,6 +56,19 @@ def codedag(tmp_path: Path, codedag_home: Path) -> Run:
         )
 
     return run
+
+
+@pytest.fixture
+def with_device(tmp_path: Path) -> dict[str, str]:
+    """An environment in which a package adds the device `fakepu` to torch."""
+    folder = tmp_path / "packages"
+    information = folder / "fakepu-1.0.dist-info"
+    information.mkdir(parents=True)
+    shutil.copy(Path(__file__).parent / "second_device.py", folder)
+    (folder / "fakepu_backend.py").write_text(AUTOLOAD)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: fakepu\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[torch.backends]\nfakepu = fakepu_backend:autoload\n")
+    return {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
 
 
 def _run(command: list[str], cwd: Path, settings: dict[str, object]) -> subprocess.CompletedProcess[str]:

@@ -23,6 +23,7 @@ def test_doctor_names_what_works_here(codedag):
     short = codedag("doctor")
     assert short.stdout.splitlines()[0] in ("all is well", "1 thing to fix:", "2 things to fix:")
     assert len(short.stdout.splitlines()) <= 8
+    assert "never tried on real hardware, only on stand-ins: cuda, xpu, mps" in short.stdout
     said = codedag("-v", "doctor")
     assert said.returncode == 0
     for word in ("recorder", "compiler", "cpu", "numpy", "scipy.ndimage.median_filter -> cv2", "cache"):

@@ -3,36 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-from pathlib import Path
 
 import pytest
 
 CASES = {"config": {"feature_dim": 8, "num_warmup": 0, "num_iterations": 2}, "test_cases": [{"nodes": 12, "edges": 30}]}
-AUTOLOAD = """
-kept = None
-
-
-def autoload():
-    global kept
-    import second_device
-
-    kept = second_device.start()
-"""
-
-
-@pytest.fixture
-def with_device(tmp_path):
-    """An environment in which a package adds the device `fakepu` to torch."""
-    folder = tmp_path / "packages"
-    information = folder / "fakepu-1.0.dist-info"
-    information.mkdir(parents=True)
-    shutil.copy(Path(__file__).parent / "second_device.py", folder)
-    (folder / "fakepu_backend.py").write_text(AUTOLOAD)
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: fakepu\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text("[torch.backends]\nfakepu = fakepu_backend:autoload\n")
-    return {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
 
 
 @pytest.mark.slow

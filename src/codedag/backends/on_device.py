@@ -200,6 +200,16 @@ def there(values: Array | Held) -> Any:
     return torch.from_numpy(plain if plain.flags.writeable else plain.copy()).to(device())
 
 
+def sent(value: Any) -> Any:
+    """What stands for an array or an image of Pillow whose elements are on the device; anything else as it is."""
+    pillow = sys.modules.get("PIL.Image")
+    if type(value) is np.ndarray:
+        return Held(there(value))
+    if pillow is not None and isinstance(value, pillow.Image):
+        return Picture(there(np.asarray(value)), value.mode, value)
+    return value
+
+
 def back(tensor: Any, order: str = "C") -> Array:
     """The result of a substitute: a fresh array with the elements of a tensor, or what holds them if it may stay."""
     return Held(tensor, order) if _staying.get() else home(tensor, order)  # type: ignore[return-value]

@@ -26,6 +26,7 @@ from codedag.backends import contents
 from codedag.backends.hazards import hazard
 from codedag.backends.not_built import NOT_BUILT, wants_extension
 from codedag.backends.requirements import satisfied
+from codedag.devices.present import is_accelerator
 from codedag.instrument.signals import raised_by_handler
 from codedag.ir.errors import CodedagError
 from codedag.ir.verdict import No, Verdict, Yes
@@ -265,6 +266,12 @@ def find(source_name: str, pu: str = "") -> tuple[Substitution, ...]:
         if found:
             return found
     return ()
+
+
+def runs_on(substitution: Substitution, pu: str) -> bool:
+    """Whether a substitution is for a unit; those that torch runs anywhere are for each of its accelerators."""
+    family = pu.partition(":")[0]
+    return pu == substitution.pu or family == substitution.pu != "cpu" or (substitution.stays and is_accelerator(pu))
 
 
 def known_sources() -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def _problems(facts: dict[str, Any]) -> list[str]:
 
 
 def _verdict(facts: dict[str, Any], problems: list[str]) -> list[str]:
-    """The verdict in five lines, or a line more for each problem."""
+    """The verdict in six lines, or a line more for each problem."""
     exact = sum(each == "exact" for each in facts["substitutions"].values())
     here = sum(not each.startswith("not here") for each in facts["substitutions"].values())
     many = "1 thing" if len(problems) == 1 else f"{len(problems)} things"
@@ -66,11 +66,13 @@ def _verdict(facts: dict[str, Any], problems: list[str]) -> list[str]:
         f"codedag {facts['codedag']}, Python {platform.python_version()}, {platform.platform()}",
         f"substitutes of library functions: {here} work here, {exact} of them exact",
         f"processing units: {', '.join(facts['processing units'])}",
+        f"never tried on real hardware, only on stand-ins: {', '.join(facts['never tried on real hardware'])}",
         "next: codedag run SCRIPT   (codedag -v doctor lists everything)",
     ]
 
 
 def _facts() -> dict[str, Any]:
+    from codedag.devices.families import NEVER_TRIED
     from codedag.devices.inventory import this_machine
     from codedag.instrument import sites
     from codedag.ir import cache_dir, data_dir
@@ -88,6 +90,7 @@ def _facts() -> dict[str, Any]:
         "gatherer": "C extension" if not gather.why_python else f"plain Python ({gather.why_python}): slower",
         "kernels": _kernels(),
         "processing units": {pu.name: f"{pu.memory_nbytes / 1e9:.1f} GB" for pu in this_machine().pus},
+        "never tried on real hardware": {name: f"tested with {how}" for name, how in NEVER_TRIED.items()},
         "libraries": {name: _version(name) for name in LIBRARIES},
         "substitutions": _substitutions(),
         "runs": _writable(data_dir()),

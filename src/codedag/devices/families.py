@@ -282,6 +282,17 @@ def _as_umat(array: Any) -> Any:
     return cv2.UMat(array.reshape(1, -1).view(np.uint8))
 
 
+#: Hardware on which nobody has tried CodeDAG, and what its code for such units is tested with instead.
+NEVER_TRIED = {
+    "cuda": "a torch device written in Python",
+    "xpu": "a torch device written in Python",
+    "mps": "a torch device written in Python",
+    "opencl on a GPU": "OpenCL on a processor",
+    "jax on a GPU or TPU": "four devices of JAX on the processor",
+    "ov:gpu": "OpenVINO's processor device",
+    "ov:npu": "OpenVINO's processor device",
+}
+
 FAMILIES: dict[str, Family] = {
     "cpu": Family("numpy", ("cpu",), _cpu),
     "torch": Family("torch", ("torch:cpu", "cuda:0", "xpu:0", "mps"), _torch),

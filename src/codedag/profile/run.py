@@ -23,7 +23,7 @@ from codedag.profile.store import Store
 from codedag.profile.table import Tabulator
 from codedag.profile.together import Meter, Together
 from codedag.profile.traced import calls_of, own_code
-from codedag.profile.variants import pus_of_registry
+from codedag.profile.variants import has_variants, pus_of_registry
 
 ROOF = 1.05  # of the peaks, which are measured too
 
@@ -159,7 +159,7 @@ def _pus(machine: Machine, settings: Settings) -> frozenset[str]:
             why = next((each.reason for each in machine.absent or () if each.name == name), "no such PU was found")
             raise CannotProfile(f"there is no PU `{name}` here: {why}", hint="`codedag devices` lists what there is.")
     wanted = frozenset(settings.pus) or here
-    return frozenset({"cpu"}) | (wanted & here & pus_of_registry())
+    return frozenset({"cpu", *filter(has_variants, wanted & here)})
 
 
 def _samples(run: RunDirectory, samples: Samples) -> list[Sample]:
@@ -189,7 +189,7 @@ def _done(contests: Collection[Contest]) -> int:
 
 def _notes(contests: Collection[Contest], machine: Machine, pus: frozenset[str]) -> list[str]:
     late = sum(not cell.done for contest in contests for cell in contest.cells.values())
-    idle = sorted(pu.name for pu in machine.pus if pu.name not in pus | pus_of_registry())
+    idle = sorted(pu.name for pu in machine.pus if pu.name not in pus and not has_variants(pu.name))
     notes = _disturbances(contests)
     if late:
         notes.append(f"{late} cells were not reached within the budget: run the command again to go on")

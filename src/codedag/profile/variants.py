@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codedag.backends.proof import key as proof_key
-from codedag.backends.registry import Equivalence, Substitution, all_substitutions, find
+from codedag.backends.registry import Equivalence, Substitution, all_substitutions, find, runs_on
 from codedag.backends.requirements import installed_version
 
 ORIGINAL = "original"
@@ -37,7 +37,8 @@ class Variant:
 def variants_of(name: str, pus: frozenset[str]) -> list[Variant]:
     """The ways in which the operation of this name can be done on these PUs, the original first."""
     found = [Variant("cpu"), Variant("cpu", buffers=REUSED)]
-    found += [Variant(each.pu, each.name, FRESH, each.equivalence) for each in find(name) if each.pu in pus]
+    for each in find(name):
+        found += [Variant(pu, each.name, FRESH, each.equivalence) for pu in sorted(pus) if runs_on(each, pu)]
     return found
 
 
@@ -49,6 +50,11 @@ def substitution_of(source: str, variant: str) -> Substitution | None:
 def pus_of_registry() -> frozenset[str]:
     """The PUs that some substitution is for."""
     return frozenset(each.pu for each in all_substitutions())
+
+
+def has_variants(pu: str) -> bool:
+    """Whether some substitution runs on a PU."""
+    return any(runs_on(each, pu) for each in all_substitutions())
 
 
 def fingerprint(name: str, variant: Variant) -> str:

@@ -30,10 +30,10 @@ class DeviceChains:
 
     def names(self) -> set[str]:
         """The last names of the functions whose results can stay on the unit that the plan names for them."""
-        from codedag.migrate.placement.migrator import _runs_on
+        from codedag.backends.registry import runs_on
 
         requests = [request for request in self.migrator.requests.wanted if request.pu != "cpu"]
-        placed = [w for w in requests if any(one.stays and _runs_on(one, w.pu) for one in find(w.function))]
+        placed = [w for w in requests if any(one.stays and runs_on(one, w.pu) for one in find(w.function))]
         return {request.function.rpartition(".")[2] for request in placed}
 
     def prepare(self, program: Program, file: InstrumentedFile) -> set[int]:

@@ -10,9 +10,9 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from codedag.backends.registry import EXACT, Equivalence, Substitution, find
+from codedag.backends.registry import EXACT, Equivalence, Substitution, find, runs_on
 from codedag.backends.supported import why_as_written
-from codedag.devices.present import bring, is_accelerator, load, present
+from codedag.devices.present import bring, load, present
 from codedag.ir.verdict import Code, No, Verdict, Yes
 from codedag.migrate.guard import attempt
 from codedag.migrate.malloc_trim import holding
@@ -178,7 +178,7 @@ class Migrator:
     def _may_run(self, substitution: Substitution) -> Verdict:
         """Yes if the units that the plan names for it are here, now that its library is loaded, and it may run."""
         for request in self._early:
-            mine = substitution in find(request.function) and _runs_on(substitution, request.pu)
+            mine = substitution in find(request.function) and runs_on(substitution, request.pu)
             here = present(request.pu) if mine else Yes
             if isinstance(here, No):
                 return here
@@ -186,9 +186,7 @@ class Migrator:
             return may_run(substitution, self.allow)
         from codedag.backends.on_device import using  # it needs numpy, which the function's library has loaded
 
-        units = [
-            w.pu for w in self.requests.wanted if substitution in find(w.function) and _runs_on(substitution, w.pu)
-        ]
+        units = [w.pu for w in self.requests.wanted if substitution in find(w.function) and runs_on(substitution, w.pu)]
         with using(units[0] if units else ""):  # a proof holds for the device on which it was made
             return may_run(substitution, self.allow)
 
@@ -278,7 +276,7 @@ def _wanted(request: Request) -> tuple[Substitution, ...] | No:
         return No(why_as_written(request.function))
     if request.pu == loopback.PU:
         return (loopback.loopback(known[0].source),)
-    fitting = tuple(one for one in known if _runs_on(one, request.pu) and request.variant in ("", one.into, one.name))
+    fitting = tuple(one for one in known if runs_on(one, request.pu) and request.variant in ("", one.into, one.name))
     own = tuple(one for one in fitting if one.pu in (request.pu, request.pu.partition(":")[0]))
     fitting = own or fitting  # what names the unit itself comes before what torch runs anywhere
     for one in fitting:
@@ -298,12 +296,6 @@ def _is_early(request: Request) -> bool:
 
 def _unit(request: Request, verdict: tuple[Substitution, ...] | No) -> str:
     return "" if isinstance(verdict, No) else request.pu
-
-
-def _runs_on(substitution: Substitution, pu: str) -> bool:
-    """Whether a substitution is for a unit; those that torch runs anywhere are for each of its accelerators."""
-    family = pu.partition(":")[0]
-    return pu == substitution.pu or family == substitution.pu != "cpu" or (substitution.stays and is_accelerator(pu))
 
 
 def _together(found: Iterable[tuple[Substitution, ...] | No]) -> list[Substitution]:
