@@ -72,3 +72,26 @@ def test_without_a_system_that_tells_stamps_decide(tmp_path, monkeypatch):
     path = tmp_path / "a"
     path.write_bytes(b"one")
     assert file_state(path) is not None
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_both_ways_of_looking_through_mappings_find_the_same(tmp_path, monkeypatch, asks):
+    if asks and module._asked() is None:
+        pytest.skip("this system cannot be asked for mappings")
+    look = module._asked if asks else module._read
+    before = look()
+    paths = [tmp_path / name for name in "abc"]
+    for path in paths:
+        path.write_bytes(bytes(8192))
+    with paths[0].open("r+b") as first, paths[1].open("r+b") as second, paths[2].open("r+b") as third:
+        own = mmap.mmap(third.fileno(), 0, access=mmap.ACCESS_COPY)
+        with mmap.mmap(first.fileno(), 0), mmap.mmap(second.fileno(), 0), own:
+            assert look() - before == {path.stat().st_ino for path in paths[:2]}
+    assert look() == before
+
+
+def test_a_system_that_cannot_be_asked_is_read(monkeypatch):
+    monkeypatch.setattr(module, "_QUERY", 0xC0006611)  # one that no system knows
+    monkeypatch.setattr(module, "_can_ask", True)
+    assert module._written_now() == module._read()
+    assert not module._can_ask
