@@ -46,12 +46,12 @@ def test_a_trace_sees_python_inside_a_pipeline_and_its_graph_as_one_operation(ex
     counts = {}
     for op in graph.ops:
         counts[_owner(op), op.name] = counts.get((_owner(op), op.name), 0) + op.count
-    assert counts["load", "cv2.imread"] == counts["load", "cv2.resize"] == 40
+    assert counts["load", "cv2.imread"] == counts["load", "cv2.resize"] == 160
     assert counts["items", "numpy.sqrt"] == 10
     assert counts["scaled", "numpy.cumsum"] == 6
     batches = {op.name.rpartition(".")[2]: op for op in graph.ops if op.name.endswith(("get_next", "__next__"))}
-    assert batches["get_next"].count == 10
-    assert batches["get_next"].out_nbytes == 10 * 4 * 30 * 40 * 3 * 4
+    assert batches["get_next"].count == 40
+    assert batches["get_next"].out_nbytes == 40 * 4 * 120 * 160 * 3 * 4
     assert not OF_AUTOGRAPH & {_owner(op) for op in graph.ops}
     assert not [op.name for op in graph.ops if "ag__" in op.name or "autograph" in op.file]
 
@@ -63,9 +63,9 @@ def test_runs_change_what_threads_of_tensorflow_call(expected, programs, codedag
         assert (got.returncode, got.stdout) == (0, stdout), got.stderr
         report = load(tmp_path / name).report
         assert report.verdict.identical
-    kept = [change for change in report.changes if change.kind == "remember"]
-    assert [change.calls > 8 for change in kept] == [True], report
-    assert "load" in str(kept[0])
+    served = {change.kind: change.calls for change in report.changes}
+    assert served.get("fuse", 0) > 8, (served, report.declined)
+    assert served.get("remember", 0) > 8, (served, report.declined)
 
 
 @pytest.mark.parametrize("at_once", ["0", "1"])

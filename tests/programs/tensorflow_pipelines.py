@@ -19,7 +19,7 @@ def pictures():
     for number in range(8):
         path = os.path.join(FOLDER, f"{number}.png")
         if not os.path.exists(path):
-            cv2.imwrite(path, np.random.default_rng(number).integers(0, 256, (60, 80, 3), dtype=np.uint8))
+            cv2.imwrite(path, np.random.default_rng(number).integers(0, 256, (150, 200, 3), dtype=np.uint8))
             os.utime(path, (1e9, 1e9))
         yield path
 
@@ -28,7 +28,7 @@ def load(path):
     """Called by TensorFlow in threads of its own."""
     THREADS.add(threading.get_ident())
     image = cv2.imread(path.decode())
-    image = cv2.resize(image, (40, 30), interpolation=cv2.INTER_AREA)
+    image = cv2.resize(image, (160, 120), interpolation=cv2.INTER_AREA)
     return (image / 255.0 - 0.5).astype(np.float32)
 
 
@@ -68,7 +68,7 @@ def by_hand(x):
 def read(path):
     BUILT.append("read")
     image = tf.numpy_function(load, [path], tf.float32)
-    image.set_shape([30, 40, 3])
+    image.set_shape([120, 160, 3])
     if tf.reduce_max(image) > 0.4:
         image = image * 2.0
     return image
@@ -86,7 +86,7 @@ def main():
         digest.update(values.numpy().tobytes() + numbers.numpy().tobytes() + total(values).numpy().tobytes())
     print("generator", digest.hexdigest()[:12])
     paths = list(pictures())
-    for _ in range(5):
+    for _ in range(20):
         iterator = iter(tf.data.Dataset.from_tensor_slices(paths).map(read, num_parallel_calls=3).batch(4))
         for _ in range(2):
             images = iterator.get_next()

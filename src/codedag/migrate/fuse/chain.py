@@ -213,7 +213,7 @@ class Chain:
         self, split: Callable[..., Step], args: tuple[Any, ...], keywords: dict[str, Any]
     ) -> tuple[Placeholder, Step] | None:
         reason = ""
-        if not is_usual():
+        if self._flows is not None and not is_usual():  # a table is made in the mode in which it is used
             self.trial.decline(MODE)
             return None
         if len(self._pending.deferred) > 8:
@@ -284,7 +284,7 @@ class Chain:
         if isinstance(result, Failed | No):
             self._did_not_work(result)
             return deferred.settle(space)
-        if type(deferred) is Deferred and self._native is not None:
+        if type(deferred) is Deferred and self._native is not None and is_usual():
             attempt(self._native.learn, deferred, result, self._kernels)
         if not self.trial.due():
             return result

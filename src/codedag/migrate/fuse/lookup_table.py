@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from codedag.backends.elementwise import PERMUTE, SLICE, Role
+from codedag.instrument.floating_point import float_mode
 from codedag.migrate.fuse.parameters import plain_dtypes
 from codedag.migrate.guard import Declined
 
@@ -53,7 +54,7 @@ class Known:
 def root(known: Known | None, ndim: int, value_axis: int, is_tensor: bool) -> Known:
     """The probe before the first step: the known one if it is for such arrays, else a new one."""
     torch = sys.modules.get("torch")
-    key = (ndim, value_axis, is_tensor, torch and torch.get_default_dtype())
+    key = (ndim, value_axis, is_tensor, torch and torch.get_default_dtype(), float_mode())
     return known if known is not None and known.key == key else Known(key, _start(ndim, value_axis, is_tensor), False)
 
 
