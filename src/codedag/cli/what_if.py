@@ -13,9 +13,9 @@ from codedag.cli.options import conclude, out_of_the_way, say
 from codedag.instrument.python import uncollected
 
 if TYPE_CHECKING:
+    from codedag.api.what_if import Answer, Placed, Range, Stays
     from codedag.instrument.launch import Target
     from codedag.ir import RunDirectory
-    from codedag.profile.what_if import Answer, Placed, Range, Stays
     from codedag.trace.rundir import Keeper
     from codedag.trace.session import Traced
 
@@ -51,7 +51,7 @@ def wish(text: str) -> Wish:
 
 def record(ctx: click.Context, target: Target, output: str | None, wished: Wish) -> object:
     """Runs a program as `codedag trace` does, changes nothing, and says at its end what the device would bring."""
-    from codedag.profile.what_if import stated
+    from codedag.api.what_if import stated
 
     stated(wished.pu, wished.machine)  # what is wrong with the question is said before the program starts
     with uncollected():
@@ -82,9 +82,9 @@ def _report(ctx: click.Context, keeper: Keeper, traced: Traced, wished: Wish) ->
 
 def answer(run: RunDirectory, wished: Wish) -> Answer:
     """The answer for a run; the peaks of this processor are measured if the run has none."""
+    from codedag.api.what_if import stated, what_if
     from codedag.backends.registry import Equivalence
     from codedag.devices.inventory import inventory
-    from codedag.profile.what_if import stated, what_if
 
     machine = stated(wished.pu, wished.machine)
     here = run.machine.pu("cpu") if run.has("machine") else None
@@ -167,8 +167,8 @@ def _model(found: Answer) -> Iterator[str]:
     model, saved = found.model, found.model.saved
     there = [time_text(model.here_seconds - each) for each in (saved.least, saved.expected)]
     yield (
-        f"  yours to move: {len(model.ops)} operations of torch, {time_text(model.here_seconds)} here; there, "
-        f"simulated: {there[0]} to {there[1]} with copies (model.to({found.pu.name!r}), and its batches)"
+        f"  yours to move: what torch computes at {len(model.ops)} places, {time_text(model.here_seconds)} here; "
+        f"there, simulated: {there[0]} to {there[1]} with copies (model.to({found.pu.name!r}), and its batches)"
     )
 
 

@@ -98,7 +98,11 @@ class Bench:
             raise Unsupported(sample.reason)
         args, keywords = sample.call()
         run, keywords = self._function(sample, request, args, keywords)
-        there = _resident(self.pu, run, args, keywords) if is_accelerator(self.pu) and request["variant"] != ORIGINAL else None
+        there = (
+            _resident(self.pu, run, args, keywords)
+            if is_accelerator(self.pu) and request["variant"] != ORIGINAL
+            else None
+        )
         with _on(self.pu, stay=there is not None):
             case = self._cases[number] = Case(run, there or args, keywords, waiting(self.pu))
             peak_nbytes = case.peak_nbytes()
@@ -182,7 +186,9 @@ def _on(pu: str, stay: bool = False) -> AbstractContextManager[None]:
     return using(pu, stay) if is_accelerator(pu) else nullcontext()
 
 
-def _resident(pu: str, run: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...] | None:
+def _resident(
+    pu: str, run: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[Any, ...] | None:
     """The arguments with the first one on the device, as along a chain; None if the call is not taken that way.
 
     The plan adds the copies: a figure with them in it would count them twice, and for calls in a chain once too often.
