@@ -22,7 +22,13 @@ from codedag.instrument.compiled import Compiled
 from codedag.instrument.guard import Failed, attempt
 from codedag.instrument.instrumented_file import FULL, InstrumentedFile, fits
 from codedag.instrument.nearby import Functions, functions_by_file, functions_near
-from codedag.instrument.places import OPENED_MODULES, PROTECTED_PACKAGES, is_installed, is_standard_library
+from codedag.instrument.places import (
+    OPENED_MODULES,
+    PROTECTED_PACKAGES,
+    is_installed,
+    is_of_autograph,
+    is_standard_library,
+)
 from codedag.instrument.python import sources_of, was_edited
 from codedag.ir.sha256 import sha256
 from codedag.ir.verdict import Code, No
@@ -338,6 +344,8 @@ def _protected(path: str, modules: Mapping[str, str]) -> No | None:
         return No("no loaded module has this source file", Code.NO_SOURCE)
     if name.partition(".")[0] in PROTECTED_PACKAGES and name not in OPENED_MODULES:
         return No(f"{name} is a module that CodeDAG leaves alone", Code.PROTECTED)
+    if is_of_autograph(path):
+        return No("TensorFlow's AutoGraph has written this file", Code.OTHER_COMPILER)
     if is_standard_library(path):
         return No(f"{name} belongs to Python's standard library, which CodeDAG itself runs on", Code.PROTECTED)
     return None

@@ -16,6 +16,8 @@ PROTECTED_PACKAGES = frozenset({
 })  # fmt: skip
 #: But these modules of them: all map-style datasets go through torch's fetch.
 OPENED_MODULES = frozenset({"torch.utils.data._utils.fetch"})
+#: Begins the names of the temporary files in which AutoGraph keeps what it makes of functions of the program.
+_OF_AUTOGRAPH = "__autograph_generated_file"
 
 
 class Places:
@@ -54,6 +56,11 @@ class Places:
     def _holds(self, folder: str) -> bool:
         folder += os.sep
         return any(folder.startswith(root.rstrip(os.sep) + os.sep) for root in self.roots) and not is_installed(folder)
+
+
+def is_of_autograph(path: str) -> bool:
+    """Whether AutoGraph has written a source file: it builds TensorFlow's graph and runs once."""
+    return os.path.basename(path).startswith(_OF_AUTOGRAPH)  # noqa: PTH119
 
 
 def is_installed(folder: str) -> bool:

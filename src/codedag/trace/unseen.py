@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from codedag.instrument.launch import Target
 from codedag.instrument.nearby import functions_by_file
+from codedag.instrument.places import is_of_autograph
 from codedag.instrument.program import Program
 from codedag.trace.gathered import shown_path
 
 MOST_PLAIN = 3  # files that are named in the notes
-_OF_AUTOGRAPH = "__autograph_generated_file"  # what TensorFlow makes of functions of the program, in a temporary file
 _OTHERWISE = "it was not loaded by Python's import (but by exec, runpy or a tool such as pytest); run it as a script"
 
 
@@ -37,7 +37,7 @@ def _loaded_otherwise(program: Program, home: str) -> Iterator[str]:
     """The program's own files of which there are functions, though neither the import nor the launcher loaded them."""
     known = {os.path.realpath(path) for path in (*program.files, *program.left_plain)}
     for name in sorted(functions_by_file()):
-        if _OF_AUTOGRAPH in name:
+        if is_of_autograph(name):
             continue
         path = os.path.join(home, name)  # noqa: PTH118 - a name that is absolute stays so
         if os.path.isfile(path) and program.where.hold(path) and os.path.realpath(path) not in known:  # noqa: PTH113

@@ -218,6 +218,12 @@ def test_packages_are_protected_by_their_whole_name() -> None:
     assert [is_closed(path, modules) for path in modules] == [True, True, False, False]
 
 
+def test_what_autograph_has_written_is_protected() -> None:
+    modules = {"/tmp/__autograph_generated_file1.py": "__autograph_generated_file1", "/p/e.py": "tensorflow.python.e"}
+    modules["/p/f.py"] = "tensorflow_datasets.f"
+    assert [is_closed(path, modules) for path in modules] == [True, True, False]
+
+
 def test_a_function_that_the_program_gave_other_code_is_refused(module: Any) -> None:
     def mine(x: int) -> int:
         return x + 100
