@@ -87,7 +87,7 @@ def command(
 
         if site_module.why_twin:
             say(ctx, WITHOUT_C)
-        return record(ctx, target, output, wish(what_if))
+        return record(ctx, target, output, wish(what_if), samples=not asked["no_samples"])
     if ranks.are_started_by(target):
         say(ctx, f"{target.name} starts its ranks as programs of their own: each of them runs under codedag run")
         return ranks.run(target, asked, output, bool((ctx.obj or {}).get("quiet"))).leave

@@ -49,7 +49,7 @@ def wish(text: str) -> Wish:
     return Wish(text, parts["pu"].lower(), parts.get("machine", ""), allow)
 
 
-def record(ctx: click.Context, target: Target, output: str | None, wished: Wish) -> object:
+def record(ctx: click.Context, target: Target, output: str | None, wished: Wish, samples: bool) -> object:
     """Runs a program as `codedag trace` does, changes nothing, and says at its end what the device would bring."""
     from codedag.api.what_if import stated
 
@@ -61,7 +61,7 @@ def record(ctx: click.Context, target: Target, output: str | None, wished: Wish)
         from codedag.trace.session import trace
     out_of_the_way()
     keeper = Keeper("trace", target, output)
-    traced = trace(target, keeper, program=Program([target.root()]), samples=True, known=with_effects)
+    traced = trace(target, keeper, program=Program([target.root()]), samples=samples, known=with_effects)
     conclude(ctx, _report, ctx, keeper, traced, wished)
     return traced.ending.leave
 
