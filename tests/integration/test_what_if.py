@@ -107,7 +107,7 @@ def test_what_does_not_pay_stays_and_is_said_to(codedag, run, tmp_path):
 def test_what_is_allowed_goes_too(codedag, run, tmp_path):
     (tmp_path / "m.json").write_text(json.dumps(machine()))
     facts = asked(codedag, run, "pu=cuda:0,machine=m.json,allow=ulp")
-    assert ["numpy.sqrt"] in [chain["names"] for chain in facts["chains"]]
+    assert "numpy.sqrt" in [name for chain in facts["chains"] for name in chain["names"]]
 
 
 @pytest.mark.parametrize("pu", ["cuda:1", "xpu:0", "mps"])
@@ -128,7 +128,7 @@ def test_a_run_answers_at_its_end_and_changes_nothing(codedag, plain, tmp_path):
     got = codedag("run", "--what-if", "pu=cuda:0", "-o", "run", "program.py")
     assert (got.returncode, got.stdout) == (3, expected.stdout)
     assert "what if there were cuda:0? simulated" in got.stderr
-    assert "next: codedag plan run --what-if pu=cuda:0" in got.stderr
+    assert re.search(r"next: codedag plan \S+ --what-if pu=cuda:0 -o plan.json", got.stderr)
     assert load(tmp_path / "run").graph.ops
 
 

@@ -142,7 +142,7 @@ def _whole(found: Answer) -> str:
 
     whole, name = found.whole_seconds, found.pu.name
     if not found.chains:
-        return f"the program as recorded: {time_text(whole)}; nothing would go to {name}, so it would bring nothing"
+        return f"the program as recorded: {time_text(whole)}; simulated, nothing would go to {name}: no gain"
     low, high = _bounds(whole, found.saved)
     gain = f"{whole / high:.2f}x to {whole / low:.2f}x" if low > 0 else f"{whole / high:.2f}x or more"
     return (

@@ -176,4 +176,4 @@ def test_a_table_of_one_floating_point_mode_is_none_of_another(img):
             finally:
                 torch.set_flush_denormal(False)
             assert expected == found
-    assert module.trial.declined["the floating-point mode of the processor was changed"] == 6
+    assert not module.trial.declined["the floating-point mode of the processor was changed"]  # each mode has its own
