@@ -7,6 +7,7 @@ import os
 import random
 import sys
 import warnings
+import weakref
 from pathlib import Path
 
 import item_programs
@@ -170,6 +171,33 @@ def test_a_call_in_a_comprehension_heeds_what_the_program_did_since_the_last_one
         assert [take(multiplied, number) for number in range(4)] == [0, 1, 2, 3]
     found = [(take(multiplied, number), globals().update(BY=number + 10))[0] for number in range(4)]
     assert found == [0, 10, 22, 36]
+
+
+class Slotted:
+    """An object without a dictionary."""
+
+    __slots__ = ("__weakref__", "number")
+
+    def __init__(self, number):
+        self.number = number
+
+    def doubled(self):
+        return self.number * 2
+
+
+class Usual(Slotted):
+    """An object with one."""
+
+
+@pytest.mark.parametrize("kind", [Slotted, Usual])
+def test_an_object_whose_method_is_kept_goes_with_the_program_s_last_reference(kind):
+    memo = calls_of(expects_repeats=lambda: True)
+    take, held = memo.variant(Site), kind(3)
+    assert [take(held.doubled) for _ in range(4)] == [6] * 4
+    assert memo.trial.calls == 3
+    seen = weakref.ref(held)
+    del held
+    assert seen() is None
 
 
 @pytest.mark.parametrize("name", item_programs.KEPT)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from codedag.backends.known import knowledge
 from codedag.backends.known_operators import static
-from codedag.migrate.memo.reads import ABSENT, ARRAY_NBYTES_MAX, is_array
+from codedag.migrate.memo.reads import ABSENT, ARRAY_NBYTES_MAX, is_array, weakly
 
 if TYPE_CHECKING:
     from codedag.migrate.memo.checker import Checker
@@ -135,7 +136,7 @@ class Members:
             return self._checker.call(defined.fget, holder)
         if type(defined).__name__ in _SLOTS:
             value = self._checker.ran(getattr, (holder, name), {})
-            self._checker.reads.again(getattr, (holder, name), value)
+            self._checker.reads.again(_slot, (weakly(holder), name), value)
             return value
         if defined is not None and static(type(defined), "__set__") is not None:
             self._checker.refuse(f"{kind.__qualname__}.{name} runs code of its own")
@@ -161,6 +162,11 @@ class Members:
                 if type(space) is dict and name in space:
                     return self._checker.reads.name(space, name)
         return self._checker.refuse(f"{kind.__qualname__} has no plain attribute {name}")
+
+
+def _slot(holder: Callable[[], Any], name: str) -> Any:
+    """What an object that is not held has in a slot."""
+    return getattr(holder(), name, ABSENT)
 
 
 def _is_pandas(kind: type) -> bool:

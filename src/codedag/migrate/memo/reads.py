@@ -87,7 +87,7 @@ def _content(value: Any) -> tuple[Any, ...]:
     return tuple(each for pair in value.items() for each in pair) if isinstance(value, dict) else tuple(value)
 
 
-def _weakly(value: Any) -> Callable[[], Any]:
+def weakly(value: Any) -> Callable[[], Any]:
     """Gives an object as long as somebody else holds it; one that cannot be held so is held."""
     try:
         return weakref.ref(value)
@@ -147,7 +147,7 @@ class Reads:
         key = (kind, id(holder), name)
         if key not in self._every:
             parts = tuple(map(id, value)) if kind in (CODE, INSIDE) else id(value)
-            holder = _weakly(holder) if kind in (TYPE, FIELD) else holder  # a dataset must not live on by being kept
+            holder = weakly(holder) if kind in (TYPE, FIELD) else holder  # a dataset must not live on by being kept
             self._every[key] = self._shared.setdefault((*key, parts), (kind, holder, name, value))
         return value
 
