@@ -16,7 +16,6 @@ from codedag.ir.clock import perf_counter
 # Prices in CPU seconds.
 LOAD_SECONDS = 0.15  # the pilot is loaded
 SWAP_SECONDS = 0.001  # one function gets other code
-HEAP_WALK_SECONDS = 0.03  # all objects are looked through once (210,000 of them: 20 to 30 ms)
 OPEN_FUNCTION_SECONDS = 0.02  # a file is parsed, rewritten and bound (12 to 18 ms; 255 ms for one of 4,039 lines)
 #: All answers about a source: 25 ms for 1.4 kB, 60 ms for 5 kB, 250 ms for 21 kB; much larger ones are mostly tables.
 OPEN_SOURCE_SECONDS_PER_BYTE = 12e-6
@@ -27,7 +26,6 @@ PROOF_SECONDS = 0.1  # one substitution is proven on its generated calls (0.03 t
 #: And it imports their libraries.
 IMPORT_SECONDS = {"scipy": 0.4, "pandas": 0.4, "skimage": 0.6, "sklearn": 0.8, "librosa": 1.5, "torch": 1.5, "cv2": 0.1}
 KERNEL_SECONDS = 1.2  # one kernel is compiled and proven (0.5 to 1.3 s); one that is on the disk costs nothing
-SAMPLE_SECONDS = 25e-6  # one look at the frames of all threads
 
 WORTH_FACTOR = 3.0  # a candidate must promise this many times its price: most are not kept, and their price is lost
 CHANCE = 0.4  # that a candidate is kept, if nothing else is known; of fused chains 3 of 14 were
@@ -38,12 +36,10 @@ ADVANCE_SECONDS = 0.25  # allowed before any time has passed: a first run may ta
 CREDIT_SECONDS_MAX = 5.0  # that runs leave to later ones
 LATER_RUNS_MAX = 3  # that are expected after this one
 LATER_PRICE_SHARE_MAX = 0.03  # of a run: what may be paid in it for later ones
-MEMORY_NBYTES_MIN = 30_000_000
-MEMORY_SHARE = 0.03  # of the program's own memory
 
 
 class Budget:
-    """Says what CodeDAG may still spend, in CPU seconds and bytes; the clocks are passed in."""
+    """Says what CodeDAG may still spend, in CPU seconds; the clocks are passed in."""
 
     def __init__(
         self,
@@ -58,9 +54,6 @@ class Budget:
         self._began = clock()
         self.saved_seconds = 0.0
         self.spent_by: Counter[str] = Counter()  # seconds of other processes and of the program's own threads
-        self.held_by: Counter[str] = Counter()  # bytes
-
-    # -- seconds
 
     def elapsed(self) -> float:
         """Seconds since the run began; a clock that went back counts as one that stood."""
@@ -120,16 +113,6 @@ class Budget:
         if not self._run_seconds or price_seconds > LATER_PRICE_SHARE_MAX * median(self._run_seconds):
             return 0.0
         return min(self._runs, LATER_RUNS_MAX) * median(self._run_seconds)
-
-    # -- bytes
-
-    def may_hold(self, nbytes: int, program_nbytes: int) -> bool:
-        """Whether so many bytes more may be held, beside a program that holds so many itself."""
-        return sum(self.held_by.values()) + nbytes <= max(MEMORY_NBYTES_MIN, MEMORY_SHARE * program_nbytes)
-
-    def hold(self, nbytes: int, what: str) -> None:
-        """Notes bytes that are held from now on; less than 0: that are not held any more."""
-        self.held_by[what] += nbytes
 
 
 def proof_price(source: str, into: str, is_prover_running: bool) -> float:

@@ -6,7 +6,6 @@ The report, the store between runs and the reports of worker processes read only
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
@@ -79,14 +78,9 @@ class Account(msgspec.Struct):
         """Seconds saved less seconds spent."""
         return self.saved - self.spent
 
-    def add(self, other: Account) -> None:
-        """Adds the account of the same change in another process."""
-        for name in self.__struct_fields__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a change is made: sites of one function in a file, or a setting of the process."""
+    """Where a change is made: sites of one function in a file."""
 
     file: str = ""
     sha256: str = ""
@@ -94,24 +88,21 @@ class Place(msgspec.Struct, frozen=True):
     sites: tuple[int, ...] = ()
     line: int = 0
     end_line: int = 0
-    setting: str = ""
 
 
 Transition = tuple[float, State, Reason | None]
-Key = tuple[str, Place, str]
 
 
 class Change(msgspec.Struct):
     """One change: what it is, where it is, how it fared."""
 
-    id: int  # unique in one process; `key` is the same in all of them
+    id: int  # unique in one process
     move: str  # substitute, fuse, remember, recall, rows, settings
     place: Place
     what: str
     variant: str = ""
     equivalence: str = "exact"
     is_known: bool = False  # an earlier run has kept it
-    potential: float = 0.0  # share of the process's time that it could save, from the samples
     account: Account = msgspec.field(default_factory=Account)
     evidence: Evidence | None = None
     log: list[Transition] = msgspec.field(default_factory=list)  # seconds of the run, the new state, why
@@ -127,11 +118,6 @@ class Change(msgspec.Struct):
         return self.log[-1][2] if self.log else None
 
     @property
-    def key(self) -> Key:
-        """What identifies the change in any process and any run of the same source."""
-        return self.move, self.place, self.variant
-
-    @property
     def is_in_program(self) -> bool:
         """Whether the program runs with it, on trial or for good."""
         return self.state in (State.ON_TRIAL, State.IN_USE)
@@ -141,12 +127,3 @@ class Change(msgspec.Struct):
         if state not in LEGAL[self.state]:
             raise IllegalTransition(f"change {self.id} ({self.what}): {self.state} -> {state}")
         self.log.append((seconds, state, reason))
-
-    def to_builtins(self) -> dict[str, Any]:
-        """The change as numbers, texts, lists and dicts, for a file or another process."""
-        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
-
-    @classmethod
-    def from_builtins(cls, data: Any) -> Change:
-        """The change that such data describes; msgspec.ValidationError names what is wrong with it."""
-        return msgspec.convert(data, cls)

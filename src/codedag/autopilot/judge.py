@@ -279,11 +279,6 @@ class Judge:
 
     # -- verdicts by account
 
-    def decide_by_accounts(self) -> list[Verdict]:
-        """The verdicts on all changes that their accounts take back now; for a scheduler, twice a second."""
-        verdicts = [self.decide_by_account(self.changes[each]) for each in sorted(self._active)]
-        return [verdict for verdict in verdicts if verdict.decision is not Decision.OPEN]
-
     def decide_by_account(self, change: Change) -> Verdict:
         """Takes back a change that has spent more than it saved since its account was best, beyond its grace.
 
@@ -319,12 +314,6 @@ class Judge:
         """The time of a turn as written over the time with all changes; None without enough blocks."""
         contrast = self.contrast()
         return None if contrast is None else contrast.interval()
-
-    @property
-    def cpu_gain(self) -> Interval | None:
-        """The same of CPU time."""
-        contrast = self.contrast()
-        return None if contrast is None else contrast.interval(contrast.cpu)
 
     # -- transitions
 

@@ -23,7 +23,6 @@ from codedag.ir.sha256 import sha256
 from codedag.ir.verdict import Code
 
 DIFFERENT = 2.0  # times as much (share, bytes) from which on a change or a program is looked at again
-SHARE_MIN = 0.05  # of the time: functions below it do not tell one kind of run from another
 BLOCKS_MIN, LOAD_MAX, NOISE_MAX = 4, 1.5, 0.05  # blocks, runnable threads per core, ratio: a verdict to rely on
 NOTHING_RUNS = 4  # runs until the next look at a program in which nothing was to be gained
 
@@ -121,14 +120,6 @@ class KnownFile(msgspec.Struct, frozen=True):
             return False
 
 
-class Driver(msgspec.Struct, frozen=True):
-    """A function whose loops must be switchable from the start of the program."""
-
-    file: str
-    name: str
-    line: Natural = 0
-
-
 class Wanted(msgspec.Struct, frozen=True):
     """A substitution that a run wanted and ended before it was proven, and how many runs asked for it first."""
 
@@ -173,7 +164,6 @@ class Knowledge(msgspec.Struct, kw_only=True):
     changes: list[KnownChange] = []
     kernels: list[tuple[Natural, Natural]] = []
     wanted: list[Wanted] = []
-    drivers: list[Driver] = []
     nothing: Nothing | None = None
     barren: list[Barren] = []
     credit_seconds: Seconds = 0.0  # of CPU time that runs have left to later ones
@@ -207,22 +197,12 @@ class Knowledge(msgspec.Struct, kw_only=True):
                 return f"an earlier run found it not faster: {change.reason}"
         return ""
 
-    def heat_differs(self, functions: Iterable[HotFunction]) -> bool:
-        """Whether the time goes elsewhere than in the last run: a hot function's share is another by a factor of 2."""
-        before = {(each.file, each.name): each.share for each in self.heat}
-        now = {(each.file, each.name): each.share for each in functions}
-        hot = [key for key in {*before, *now} if max(before.get(key, 0.0), now.get(key, 0.0)) >= SHARE_MIN]
-        least = SHARE_MIN / DIFFERENT
-        shares = [(max(before.get(key, 0.0), least), max(now.get(key, 0.0), least)) for key in hot]
-        return not before or any(max(pair) > DIFFERENT * min(pair) for pair in shares)
-
     def forget_edited(self) -> list[str]:
         """Forgets what belongs to files that were edited; changes stay, since the file's own digest guards them."""
         edited = [path for path, file in self.files.items() if not file.is_same(path)]
         self.files = {path: file for path, file in self.files.items() if path not in edited}
         self.heat = [each for each in self.heat if each.file not in edited]
         self.barren = [each for each in self.barren if each.file in self.files]
-        self.drivers = [each for each in self.drivers if each.file not in edited]
         self.turn = None if self.turn is not None and self.turn.file in edited else self.turn
         self.nothing = None if edited else self.nothing
         return edited
@@ -245,7 +225,7 @@ class Knowledge(msgspec.Struct, kw_only=True):
     @property
     def is_empty(self) -> bool:
         """Whether nothing is known."""
-        return not (self.runs or self.heat or self.changes or self.wanted or self.drivers or self.nothing)
+        return not (self.runs or self.heat or self.changes or self.wanted or self.nothing)
 
 
 def versions(of: Mapping[str, str]) -> dict[str, str]:

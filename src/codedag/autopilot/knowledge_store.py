@@ -19,7 +19,6 @@ from codedag.autopilot.knowledge import (
     SLOWER,
     TAKEN_BACK,
     Barren,
-    Driver,
     Evidence,
     Knowledge,
     KnownChange,
@@ -72,7 +71,6 @@ class RunFacts:
     length: RunLength | None = None
     functions: Iterable[HotFunction] | None = None  # None: there was no sampler, the last ones stay
     turn: HotTurn | None = None
-    drivers: Iterable[Driver] | None = None
     found_nothing: bool = False  # no change is in use, and nothing was left open
     keeps_freed: bool = False
     credit_seconds: float = 0.0  # of CPU time left to later runs
@@ -156,7 +154,6 @@ class Store:
         known.runs = [*before.runs, *([facts.length] if facts.length is not None else [])]
         known.heat = before.heat if facts.functions is None else _hottest(facts.functions)
         known.turn = before.turn if facts.functions is None else facts.turn
-        known.drivers = before.drivers if facts.drivers is None else list(facts.drivers)
         known.files = {path: KnownFile.now(path, digest) for path, digest in facts.files.items()}
         known.changes = _changes(facts, before)
         known.barren = _barren(facts.barren, before)

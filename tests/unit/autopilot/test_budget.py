@@ -118,17 +118,6 @@ def test_a_clock_that_goes_back_gives_no_credit(clock):
     assert not plan.may(0.001)
 
 
-def test_memory_is_thirty_megabytes_or_three_percent(clock):
-    plan = Budget(clock)
-    assert plan.may_hold(30_000_000, 100_000_000)
-    assert not plan.may_hold(30_000_001, 100_000_000)
-    assert plan.may_hold(60_000_000, 2_000_000_000)
-    plan.hold(29_000_000, "code")
-    assert not plan.may_hold(2_000_000, 100_000_000)
-    plan.hold(-29_000_000, "code")
-    assert plan.may_hold(2_000_000, 100_000_000)
-
-
 def test_what_later_runs_gain_counts_where_the_price_is_a_small_part_of_a_run(clock):
     plan, first = Budget(clock, run_seconds=[6.0], runs=2), Budget(clock, run_seconds=[6.0])
     clock.seconds += 5.9

@@ -1,12 +1,10 @@
 """The record of a change: its transitions are checked, and it survives the way through plain data."""
 
 import itertools
-import json
 
-import msgspec
 import pytest
 
-from codedag.autopilot.change import LEGAL, Account, Change, Evidence, IllegalTransition, Interval, Place, Reason, State
+from codedag.autopilot.change import LEGAL, Change, IllegalTransition, Place, Reason, State
 from codedag.ir.verdict import Code
 
 
@@ -52,29 +50,3 @@ def test_only_legal_transitions_are_noted(before, after):
         with pytest.raises(IllegalTransition, match="change 7"):
             change.move_to(after, 9.0)
         assert len(change.log) == length
-
-
-def test_plain_data_gives_the_same_change_again():
-    change = made(State.ON_TRIAL)
-    change.account = Account(1.5, 0.25, 100, 90, 8, 0, 4096)
-    change.evidence = Evidence(Interval(1.1, 1.2, 1.3), 28, 0.02, True)
-    change.move_to(State.TAKEN_BACK, 3.5, Reason(Code.SLOWER, "slower"))
-    again = Change.from_builtins(json.loads(json.dumps(change.to_builtins())))
-    assert again == change
-    assert again.key == change.key
-    assert again.reason is not None
-    assert again.reason.code is Code.SLOWER
-
-
-def test_damaged_data_is_refused_by_name():
-    data = made(State.ON_TRIAL).to_builtins()
-    data["log"] = [[0.0, "happy", None]]
-    with pytest.raises(msgspec.ValidationError, match="log"):
-        Change.from_builtins(data)
-
-
-def test_accounts_of_several_processes_add_up():
-    account = Account(1.0, 0.5, 10, 8, 2, 0, 100)
-    account.add(Account(2.0, 1.0, 20, 16, 4, 1, 50))
-    assert account == Account(3.0, 1.5, 30, 24, 6, 1, 150)
-    assert account.net == 1.5

@@ -243,8 +243,6 @@ def test_where_memory_cannot_be_read_the_python_sampler_takes_over(monkeypatch):
 def test_rates_fall_with_the_age_of_the_process():
     policy = RatePolicy()
     assert [policy.hz_at(age) for age in (0.0, 59.0, 61.0, 599.0, 601.0)] == [100.0, 100.0, 20.0, 20.0, 5.0]
-    vain = RatePolicy(nothing_to_gain=True)
-    assert [vain.hz_at(age) for age in (0.0, 61.0, 601.0)] == [10.0, 10.0, 5.0]
 
 
 def test_the_clock_that_was_passed_in_decides_the_rate():

@@ -49,6 +49,12 @@ def run(judge, clock, turn_seconds, blocks, dirty=False):
     return verdicts
 
 
+def decided_by_accounts(judge):
+    """The verdicts on all changes that their accounts take back now."""
+    verdicts = [judge.decide_by_account(judge.changes[each]) for each in sorted(judge.active)]
+    return [verdict for verdict in verdicts if verdict.decision is not Decision.OPEN]
+
+
 @pytest.fixture
 def clock():
     return Clock()
@@ -82,7 +88,6 @@ def test_a_faster_change_is_kept_and_its_gain_claimed(judge, clock):
     assert one.reason.code is Code.FASTER
     assert judge.gain.low <= 1.5 + 1e-9
     assert judge.gain.high >= 1.5 - 1e-9
-    assert judge.cpu_gain.middle == pytest.approx(1.5)
 
 
 def test_a_kept_change_is_demoted_when_the_program_changes(judge, clock):
@@ -377,12 +382,12 @@ def test_a_loss_counts_from_the_best_moment_of_the_account(judge, clock):
         clock.seconds += 0.5
         one.account.saved += 0.4
         one.account.served += 1
-        assert not judge.decide_by_accounts()
+        assert not decided_by_accounts(judge)
     lost = clock.seconds
     while one.is_in_program:
         clock.seconds += 0.5
         one.account.spent += 0.2
-        found = judge.decide_by_accounts()
+        found = decided_by_accounts(judge)
         assert clock.seconds <= lost + 2
     assert [each.changes for each in found] == [{1}]
     assert one.reason.code is Code.LOSS
@@ -396,7 +401,7 @@ def test_a_lower_estimate_of_what_a_call_saves_is_no_loss(judge, clock):
         clock.seconds += 0.5
         one.account.served, one.account.saved = served, served * by_call
         one.account.spent = 0.07 * served / 210
-        assert not judge.decide_by_accounts()
+        assert not decided_by_accounts(judge)
     assert one.is_in_program
 
 
@@ -408,9 +413,9 @@ def test_a_memo_that_an_earlier_run_kept_may_fill_first(judge, clock):
         judge.add(one)
         one.account.spent = 0.1
     clock.seconds += 0.5
-    assert [each.changes for each in judge.decide_by_accounts()] == [{2}]
+    assert [each.changes for each in decided_by_accounts(judge)] == [{2}]
     judge.changes[1].account.spent = 0.3
-    assert [each.changes for each in judge.decide_by_accounts()] == [{1}]
+    assert [each.changes for each in decided_by_accounts(judge)] == [{1}]
 
 
 def test_accounts_are_believed_only_in_part(judge):

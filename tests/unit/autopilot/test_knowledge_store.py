@@ -360,29 +360,6 @@ def test_memory_that_is_kept_is_no_change_and_is_kept_again(store, freed):
     assert _looked(store, keeps_freed=freed).keeps_freed is freed
 
 
-@pytest.mark.parametrize(
-    ("shares", "differs"),
-    [
-        ({"f": 0.5, "g": 0.2}, False),
-        ({"f": 0.3, "g": 0.3}, False),
-        ({"f": 0.2, "g": 0.2}, True),
-        ({"f": 0.5, "g": 0.2, "new": 0.3}, True),
-        ({"f": 0.5, "g": 0.2, "small": 0.04}, False),
-        ({}, True),
-    ],
-)
-def test_heat_differs_if_a_hot_functions_share_is_another_by_a_factor_of_two(store, shares, differs):
-    functions = [HotFunction(name=name, file="a.py", share=share) for name, share in {"f": 0.5, "g": 0.2}.items()]
-    store().keep(RunFacts(functions=functions))
-    now = [HotFunction(name=name, file="a.py", line=7, share=share) for name, share in shares.items()]
-    assert store().load().heat_differs(now) is differs
-
-
-def test_without_known_heat_it_differs(store):
-    store().keep(RunFacts(length=length()))
-    assert store().load().heat_differs([])
-
-
 # -- what may be wrong with the file
 
 

@@ -17,13 +17,10 @@ class RatePolicy(NamedTuple):
     later_hz: float = 20.0
     later_seconds: float = 600.0
     long_hz: float = 5.0
-    nothing_to_gain_hz: float = 10.0
-    nothing_to_gain: bool = False
     own_cpu_share_max: float = 0.01  # of the program's CPU time; looks become rarer rather than cost more
 
     def hz_at(self, seconds: float) -> float:
         """The rate at this age of the process."""
-        by_age = self.first_hz if seconds < self.first_seconds else self.long_hz
-        if self.first_seconds <= seconds < self.later_seconds:
-            by_age = self.later_hz
-        return min(by_age, self.nothing_to_gain_hz) if self.nothing_to_gain else by_age
+        if seconds < self.first_seconds:
+            return self.first_hz
+        return self.later_hz if seconds < self.later_seconds else self.long_hz
