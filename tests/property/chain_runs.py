@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import ctypes
 import io
 import random
 import types
@@ -22,7 +21,6 @@ from codedag.backends.same import same
 from codedag.instrument import sites as site_module
 from codedag.instrument.program import Program
 from codedag.instrument.sites import PASS
-from codedag.ir.verdict import No
 from codedag.migrate.fuse.chain import Chain
 from codedag.migrate.trial import Trial
 from codedag.trace.recorder import Recorder
@@ -75,35 +73,7 @@ def plain_module(source: str) -> types.ModuleType:
     return executed(compile(source, "/generated/program.py", "exec", dont_inherit=True))
 
 
-class FlowKernel:
-    """Runs the steps of a flow by numpy, each in its own type; as unsure as a compiled one about what is not fixed."""
-
-    def __init__(self, spec: Any) -> None:
-        self.spec = spec
-
-    def apply(self, inputs: Any, scalars: Any, out: Any) -> No | None:
-        from codedag.tune.prove_flow import reference
-
-        arrays = [
-            np.lib.stride_tricks.as_strided(
-                np.ndarray((), array.dtype, (ctypes.c_char * 8).from_address(array.ctypes.data + first)),
-                out.shape, strides,
-            )
-            for array, strides, first in inputs
-        ]  # fmt: skip
-        try:
-            found = reference(self.spec, arrays, scalars)
-        except FloatingPointError:
-            return No("numpy would warn")
-        if found.dtype.kind == "f" and np.isnan(found).any():
-            return No("a NaN")
-        out[...] = found
-        return None
-
-
-def fused_module(
-    source: str, warm: Any, kernels: Any = kernels, trial: type[Trial] = NeverDue, flows: Any = FlowKernel
-) -> Fused:
+def fused_module(source: str, warm: Any, kernels: Any = kernels, trial: type[Trial] = NeverDue) -> Fused:
     """The module after `warm(module)` was recorded and every chain that was found was applied."""
     path = "/generated/program.py"
     program = Program([Path("/generated")])
@@ -118,8 +88,7 @@ def fused_module(
         program.settle(path, owner)
         for found in find.chains(file, owner, [t for t in recorder.templates if t.site.info.owner == owner]):
             between = [file.sites[i] for i in found.between if file.sites[i].mode == PASS]
-            one_walk = flows if found.variant == find.FLOW else None
-            chain = Chain(found.links, between, kernels, trial("chain"), Effects(), one_walk)
+            chain = Chain(found.links, between, kernels, trial("chain"), Effects())
             program.plan(path, owner, chain.variants())
             fused.chains.append(chain)
     return fused

@@ -54,7 +54,7 @@ class Planning:
             taken |= {*region.sites, *region.between}
         seen = [t for t in seen if t.site.info.index not in taken]
         for found in find.chains(file, owner, seen):
-            self.apply_chain(file, owner, found.links, found.between, found.variant)
+            self.apply_chain(file, owner, found.links, found.between)
             taken |= {link.site.info.index for link in found.links} | set(found.between)
         prefixes = find.prefixes(file, owner, seen, taken)
         kept = {link.site.info.index for prefix in prefixes for link in prefix.links}
@@ -83,22 +83,15 @@ class Planning:
         return Trial(what, ignores_speed=self.pilot.synchronous or self.pilot.judging is not None)
 
     def apply_chain(
-        self, file: InstrumentedFile, owner: str, links: tuple[ChainLink, ...], between: tuple[int, ...],
-        variant: str = find.TABLE,
-    ) -> None:  # fmt: skip
+        self, file: InstrumentedFile, owner: str, links: tuple[ChainLink, ...], between: tuple[int, ...]
+    ) -> None:
         """Puts one kernel in the place of a chain, on trial."""
         names = [link.name for link in links]
         trial = self.trial(" ".join(names))
-        chain = Chain(
-            links,
-            [file.sites[i] for i in between if file.sites[i].mode != VARIANT],
-            self.pilot.shelf.take,
-            trial,
-            self._effects,
-            self.pilot.shelf.flow if variant == find.FLOW else None,
-        )
+        others = [file.sites[i] for i in between if file.sites[i].mode != VARIANT]
+        chain = Chain(links, others, self.pilot.shelf.take, trial, self._effects)
         sites = [link.site.info.index for link in links]
-        applied = Applied("fuse", file.path, owner, sites, names, trial, variant)
+        applied = Applied("fuse", file.path, owner, sites, names, trial, find.TABLE)
         self.switch(file, applied, chain.variants())
 
     def apply_region(self, file: InstrumentedFile, owner: str, found: FoundRegion) -> None:

@@ -24,8 +24,7 @@ from codedag.instrument.warned import noticing
 from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
-from codedag.migrate.fuse.chain import UNSURE, Variant, as_call, shown
-from codedag.migrate.fuse.flow import Unsure
+from codedag.migrate.fuse.chain import Variant, as_call, shown
 from codedag.migrate.fuse.kernel_pool import Refused
 from codedag.migrate.guard import Declined, Failed, attempt
 from codedag.migrate.lazy import Node, Operation, lies_in_order, needed, signature, spec_of
@@ -38,8 +37,13 @@ ELEMENTS_MIN = 32768  # of an array that opens a region; an operation costs abou
 PRODUCT_ELEMENTS_MIN = 512  # of the arrays of a product
 PRODUCT_EXTENT_MAX = 64  # of the inner and last axes: beyond, the library's own blocks are hard to beat
 KERNELS_MAX = 4  # of one region: by sizes, types and numbers
+UNSURE = 8  # calls that a kernel left to the operations as written, after which one in as many is too many
 _PLAIN = frozenset({int, float, bool, str, type(None), type(Ellipsis)})
 Loops = Callable[[Any], Any]
+
+
+class Unsure(No, frozen=True):
+    """A call whose result could differ from numpy's, so that it ran as written."""
 
 
 class _Pending(threading.local):

@@ -89,8 +89,6 @@ def apply_chains(
         program.settle(PATH, owner)
         for found in find.chains(file, owner, [t for t in recorder.templates if t.site.info.owner == owner]):
             between = [file.sites[i] for i in found.between if file.sites[i].mode == PASS]
-            if found.variant == find.FLOW:
-                continue
             chains.append(Chain(found.links, between, kernels, trial("chain"), Effects()))
             program.plan(PATH, owner, chains[-1].variants())
     return chains

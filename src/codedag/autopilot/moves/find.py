@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from codedag.backends.elementwise import MAP, PACK, TORCH, Role, role_of
+from codedag.backends.elementwise import MAP, PACK, role_of
 from codedag.backends.registry import EXACT, Equivalence, Substitution, find, known_sources
 from codedag.instrument.places import PROTECTED_PACKAGES
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import CALL, RECORD
 from codedag.migrate.fuse.chain import SMALLEST
 from codedag.migrate.fuse.chain import Link as ChainLink
-from codedag.migrate.fuse.flow import OPS
-from codedag.migrate.fuse.flow import SMALLEST as FLOW_SMALLEST
 from codedag.migrate.region import ELEMENTS_MIN
 from codedag.migrate.regions import PRODUCTS, FoundRegion, regions_of
 from codedag.trace.recorder import Template
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from codedag.migrate.memo.prefix import Link as Step
 
 
-TABLE, FLOW = "table", "flow"  # a chain that starts from uint8 becomes a table, one from other numbers one walk
+TABLE = "table"  # a chain that starts from uint8 becomes a table
 LOOPS = "loops"  # a region with reductions or products becomes a kernel of the tuner
 
 
@@ -40,7 +38,6 @@ class FoundChain(msgspec.Struct, frozen=True):
 
     links: tuple[ChainLink, ...]
     between: tuple[int, ...]
-    variant: str = TABLE
 
 
 class FoundCall(msgspec.Struct, frozen=True):
@@ -60,11 +57,10 @@ def names_by_site(templates: list[Template]) -> dict[int, set[str]]:
 
 
 def chains(file: InstrumentedFile, owner: str, templates: list[Template]) -> list[FoundChain]:
-    """The chains of one function that start from an array of plain numbers, longest first in source order."""
+    """The chains of one function that start from an array of uint8, longest first in source order."""
     names = {site: next(iter(seen)) for site, seen in names_by_site(templates).items() if len(seen) == 1}
     tables = {t.site.info.index for t in templates if _largest(_UINT8, t.in_sig) >= SMALLEST}
-    flows = {t.site.info.index for t in templates if _largest(_NUMBERS, t.in_sig) >= FLOW_SMALLEST} - tables
-    starts = [first for first in sorted((tables | flows) & names.keys()) if _begins(names[first], first in flows)]
+    starts = [first for first in sorted(tables & names.keys()) if _begins(names[first])]
     if not starts:
         return []  # finding links takes longer than all the rest of planning
     step = {link.source: link for link in file.links if file.infos[link.source].owner == owner}
@@ -73,11 +69,10 @@ def chains(file: InstrumentedFile, owner: str, templates: list[Template]) -> lis
     for first in starts:
         if first in taken:
             continue
-        variant = TABLE if first in tables else FLOW
-        links = _followed(file, first, names, step, variant)
+        links = _followed(file, first, names, step)
         if _worth(links) and not taken & {link.site.info.index for link in links}:
             taken |= set(range(first, links[-1].site.info.index + 1))
-            found.append(FoundChain(tuple(links), between(links), variant))
+            found.append(FoundChain(tuple(links), between(links)))
     return found
 
 
@@ -90,34 +85,24 @@ def regions(file: InstrumentedFile, owner: str, templates: list[Template]) -> li
     return regions_of(file, owner, lambda group: group <= products or len(large & group) > 1)
 
 
-def _followed(
-    file: InstrumentedFile, first: int, names: dict[int, str], step: dict[int, Link], variant: str
-) -> list[ChainLink]:
+def _followed(file: InstrumentedFile, first: int, names: dict[int, str], step: dict[int, Link]) -> list[ChainLink]:
     """The operations from the first one on, as far as they can be deferred."""
     links = [ChainLink(file.sites[first], names[first], None)]
     here = first
     while (link := step.get(here)) is not None and role_of(names.get(link.target, ""), link.operand) is not None:
         here = link.target
-        following = ChainLink(file.sites[here], names[here], link.operand)
-        if variant == FLOW and not _flows(following.name, following.role):
-            break
-        links.append(following)
+        links.append(ChainLink(file.sites[here], names[here], link.operand))
     return _trimmed(links)
 
 
-def _begins(name: str, is_flow: bool) -> bool:
+def _begins(name: str) -> bool:
     """Whether a chain can begin with an operation of this name."""
     role = role_of(name)
-    return role is not None and role.kind == MAP and not role.in_place and (not is_flow or _flows(name, role))
-
-
-def _flows(name: str, role: Role) -> bool:
-    """Whether a kernel for any numbers has such an operation."""
-    return role.takes != TORCH and not role.makes_tensor and (role.kind != MAP or name.rpartition(".")[2] in OPS)
+    return role is not None and role.kind == MAP and not role.in_place
 
 
 _ANY = re.compile(r"(?:u?int8|u?int16|int32|float32|float64)\[([^\]]*)\]")
-_UINT8, _NUMBERS = re.compile(r"uint8\[([^\]]*)\]"), re.compile(r"(?:float32|float64|int16)\[([^\]]*)\]")
+_UINT8 = re.compile(r"uint8\[([^\]]*)\]")
 
 
 def _largest(kind: re.Pattern[str], signature: str) -> float:

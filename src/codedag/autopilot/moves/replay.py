@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from codedag.autopilot.pilot import Pilot
 
 _ANOTHER_VERSION = "the plan was made for another version of this file"
-#: Kinds of moves that older versions made: a plan that names them is read, and they are declined for this reason.
+#: Kinds and variants of moves that older versions made: a plan with them is read, and they are declined so.
 GONE = {
     "widen": "code of the program is not run ahead of its turn any more; use DataLoader(num_workers=...) or a pool",
     "overlap": "code of the program is not run ahead of its turn any more; use DataLoader(num_workers=...)",
+    "flow": "chains of arrays other than uint8 are not made one walk any more",
     "inside": "calls inside libraries are not replaced by `codedag run`; codedag.PipelineMigrator does",
 }
 
@@ -153,12 +154,12 @@ class Replay:
         if move.variant == find.LOOPS:
             self.pilot.planning.apply_region(file, move.function, region_at(file, move.function, move.sites))
             return
+        if move.variant not in ("", find.TABLE):
+            raise Declined(GONE[move.variant])
         operand = {(link.source, link.target): link.operand for link in file.links}
         places = [None, *(operand[pair] for pair in zip(move.sites, move.sites[1:], strict=False))]
         links = tuple(ChainLink(file.sites[s], n, p) for s, n, p in zip(move.sites, move.chain, places, strict=True))
-        self.pilot.planning.apply_chain(
-            file, move.function, links, find.between(list(links)), move.variant or find.TABLE
-        )
+        self.pilot.planning.apply_chain(file, move.function, links, find.between(list(links)))
 
     def _prefix(self, file: InstrumentedFile, move: Move | Proven) -> None:
         self.pilot.planning.apply_prefix(file, move.function, find.prefix_at(file, move.sites, move.chain))

@@ -206,7 +206,7 @@ def _change(pilot: Pilot, applied: Applied) -> Change:
     unchecked = max(applied.trial.calls - applied.trial.checked + applied.trial.in_part, 1)
     original, variant = applied.trial.middle()
     what = " > ".join(name.rpartition(".")[2] for name in applied.names)
-    kernel = "one kernel" if applied.variant in ("flow", "loops") else "one table kernel"
+    kernel = "one kernel" if applied.variant == "loops" else "one table kernel"
     how = f"{kernel} ({', '.join(_engines(pilot)) or 'none'})" if applied.kind == "fuse" else applied.variant
     return Change(
         what=f"{what} -> {how}", where=_where(pilot, applied), kind=applied.kind, variant=applied.variant,

@@ -16,20 +16,17 @@ from typing import Any
 
 import msgspec
 
-from codedag.backends.effects import BY_FLAGS, NEVER, SOMEHOW, Effects
+from codedag.backends.effects import Effects
 from codedag.backends.elementwise import ROLES, Operand, Role
 from codedag.backends.hazards import MODE
 from codedag.backends.same import same
 from codedag.instrument.floating_point import is_usual
 from codedag.instrument.sites import CALL, SETITEM
-from codedag.instrument.warned import noticing
 from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import No
 from codedag.migrate.caller import Caller
 from codedag.migrate.fuse import native_chain
 from codedag.migrate.fuse.deferred import OTHER, Deferred, Step, as_written_seconds, opening, replayed
-from codedag.migrate.fuse.flow import Flow, Flows, Never, Unsure
-from codedag.migrate.fuse.flow import opening as flow_opening
 from codedag.migrate.fuse.lookup_table import Known, elements
 from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.placeholder import Method, Placeholder
@@ -40,7 +37,6 @@ from codedag.migrate.trial import Trial
 # above this the trial judges.
 SMALLEST = 1024  # elements
 SHORT = 2e-4  # seconds of the steps as written, below which what it takes to write them down and replay them shows
-UNSURE = 8  # calls that a kernel left to the steps as written, after which one in as many is too many
 Kernels = Callable[[Any, tuple[int, ...], Any, Any], Any]
 Variant = Callable[..., Any]
 
@@ -79,14 +75,11 @@ class Chain:
     """The variants of one chain's sites, and the trial that it is on."""
 
     def __init__(
-        self, links: Sequence[Link], between: Sequence[Any], kernels: Kernels, trial: Trial, effects: Effects,
-        flows: Flows | None = None,
-    ) -> None:  # fmt: skip
+        self, links: Sequence[Link], between: Sequence[Any], kernels: Kernels, trial: Trial, effects: Effects
+    ) -> None:
         self.links, self.between = list(links), list(between)
         self.trial = trial
         self._kernels = kernels
-        self._flows = flows  # given: the chain is one of any numbers, and not one of uint8 by a table
-        self._unsure = 0
         self._clock = clock_for(["cpu"])
         self._effects = effects
         self._pending = _Pending()
@@ -112,7 +105,7 @@ class Chain:
         return found
 
     def _native_form(self) -> native_chain.NativeChain | None:
-        if native_chain.native is None or self._flows is not None:
+        if native_chain.native is None:
             return None
         own = (self._checked, _replay, self._steps_of, self._effects.harmless, self._clock is not perf_counter)
         chain = native_chain.native.Chain(self.trial, Placeholder, Method, native_chain.nothing_raises, *own)
@@ -169,32 +162,12 @@ class Chain:
 
         def passing(*args: Any, **keywords: Any) -> Any:
             space = _getframe(1).f_globals
-            if pending.deferred or self._is_native_under_way():
-                warns = attempt(self._warns, kind, args, keywords)
-                warns = SOMEHOW if isinstance(warns, Failed) else warns
-                if warns == BY_FLAGS:
-                    try:
-                        with noticing() as noticed:
-                            found = caller.in_module(space)(*called(args, keywords))
-                    except BaseException:
-                        self._settle_all(shown(args[0] if kind == CALL else site.function), space)
-                        raise
-                    if not noticed:
-                        return found
-                if warns:
-                    self._settle_all(shown(args[0] if kind == CALL else site.function), space)
+            is_under_way = pending.deferred or self._is_native_under_way()
+            if is_under_way and attempt(self._effects.harmless, kind, args, keywords) is not True:
+                self._settle_all(shown(args[0] if kind == CALL else site.function), space)
             return caller.in_module(space)(*called(args, keywords))
 
         return passing
-
-    def _warns(self, kind: int, args: tuple[Any, ...], keywords: dict[str, Any]) -> int:
-        """How something that runs between steps may warn, before steps do that are still to be found to warn.
-
-        A table shows beforehand that no step does; a chain of any numbers shows it only at its end.
-        """
-        if not self._effects.harmless(kind, args, keywords):
-            return SOMEHOW
-        return NEVER if self._flows is None else self._effects.warns(kind, args, keywords)
 
     def _is_native_under_way(self) -> bool:
         return self._native is not None and bool(self._native.chain.waiting())
@@ -225,23 +198,18 @@ class Chain:
                 return None
             where = place + self._shift
             source = _own(args[0]) if place < 0 else args[where] if where < len(args) else None
-            placeholder = self._opening(source)
+            placeholder = opening(source, SMALLEST, self._known)
             if isinstance(placeholder, Placeholder):
                 return placeholder, step
-            if isinstance(placeholder, Never):
-                self.trial.stop(placeholder.reason)
             reason = reason or placeholder.reason
         self.trial.decline(reason)
         return None
-
-    def _opening(self, source: Any) -> Placeholder | No:
-        return opening(source, SMALLEST, self._known) if self._flows is None else flow_opening(source)
 
     def _step(self, placeholder: Placeholder, step: Step, started: float, caller: Caller, last: bool) -> Any:
         step.caller = caller
         if type(placeholder.deferred) is _NativeRun and not placeholder.deferred.done:
             self._analyse(placeholder, _getframe(2).f_globals)
-        deferred: Deferred | Flow = placeholder.deferred
+        deferred: Deferred = placeholder.deferred
         if not deferred.done:
             written = attempt(deferred.add, step)
             deferred.spent += perf_counter() - started
@@ -272,7 +240,7 @@ class Chain:
 
     # -- the end of the chain
 
-    def _finish(self, deferred: Deferred | Flow, space: dict[str, Any]) -> Any:
+    def _finish(self, deferred: Deferred, space: dict[str, Any]) -> Any:
         self._pending.drop(deferred)
         if not self.trial.active:
             return deferred.settle(space)
@@ -300,24 +268,18 @@ class Chain:
         source, steps = deferred.source, deferred.steps
         original = deferred.settle(space)
         original_seconds = clock() - started
-        if original_seconds < SHORT and self._flows is None:
+        if original_seconds < SHORT:
             original_seconds = as_written_seconds(source, steps, clock)
         verdict = attempt(same, original, result)
         self.trial.record(original_seconds, variant_seconds, verdict)
         return original
 
     def _did_not_work(self, result: Failed | No) -> None:
-        if isinstance(result, Unsure):
-            self._unsure += 1
-            if self._unsure >= UNSURE and self._unsure * UNSURE > self.trial.calls:
-                self.trial.stop(f"its result was not sure in {self._unsure} calls ({result.reason})")
         self.trial.decline(result.reason, lasting=isinstance(result, Failed))
         if isinstance(result, Failed) and not result.expected:
             self.trial.stop(f"it failed ({result.reason})")
 
-    def _compute(self, deferred: Deferred | Flow) -> Any:
-        if isinstance(deferred, Flow):
-            return deferred.computed(self._flows)  # type: ignore[arg-type]
+    def _compute(self, deferred: Deferred) -> Any:
         self._known = deferred.root
         known = deferred.finished()
         table, rows = known.table, known.rows

@@ -11,7 +11,7 @@ from codedag.instrument.hidden_thread import HiddenThread
 from codedag.ir.verdict import No
 from codedag.migrate.guard import Failed, attempt
 
-MOST_FLOWS = 64  # kernels of chains of any numbers; each takes a second to build
+MOST_REGIONS = 64  # kernels of regions; each takes a second to build
 
 
 class Refused(No, frozen=True):
@@ -32,7 +32,7 @@ class KernelPool:
         self._put_off: set[tuple[Any, ...]] = set()  # of these, not on the disk and not yet allowed to be compiled
         self._refused: dict[tuple[Any, ...], No] = {}
         self._threads: list[HiddenThread] = []
-        self.flows: dict[Any, Any] = {}
+        self.regions: dict[Any, Any] = {}
 
     def take(self, view: Any, rows: tuple[int, ...], table: Any, out: Any) -> Any:
         """A kernel for these arrays, or No: it is then being built for later calls, or cannot be had."""
@@ -99,35 +99,26 @@ class KernelPool:
 
         self._interim[spec.itemsize, spec.channels] = numpy_kernel(spec)
 
-    def flow(self, spec: Any) -> Any:
-        """The kernel of a chain of any numbers, or No: it is then being built for later calls, or cannot be had."""
-        from codedag.tune.flow import flow_kernel
-
-        return self._built(spec, lambda: flow_kernel(spec))
-
     def loops(self, spec: Any) -> Any:
         """The kernel of a region, or No: it is then being built for later calls, or cannot be had."""
-        return self._built(spec, spec.build)
-
-    def _built(self, spec: Any, build: Callable[[], Any]) -> Any:
-        kernel = self.flows.get(spec)
+        kernel = self.regions.get(spec)
         if kernel is not None:
             return kernel
-        if len(self.flows) >= MOST_FLOWS:
+        if len(self.regions) >= MOST_REGIONS:
             return Refused("too many different kernels")
         if self._is_to_be_built((spec,)):
-            self._start(partial(self._build_flow, spec, build))
+            self._start(partial(self._build_region, spec))
         if self._synchronous:
             self.wait(600)
-            return self.flows.get(spec, No("no kernel could be built"))
+            return self.regions.get(spec, No("no kernel could be built"))
         return No("its kernel was still being built")
 
-    def _build_flow(self, spec: Any, build: Callable[[], Any]) -> None:
-        built = self._limited((spec,), build)
+    def _build_region(self, spec: Any) -> None:
+        built = self._limited((spec,), spec.build)
         if _is_not_now(built):
             return
         why = f"no kernel could be built: {built.reason}" if isinstance(built, Failed | No) else ""
-        self.flows[spec] = Refused(why) if why else built
+        self.regions[spec] = Refused(why) if why else built
 
     def stock(self, wanted: Iterable[tuple[int, int]]) -> None:
         """Makes kernels ready by bytes per element and channels, before any array asks for them."""
@@ -149,7 +140,7 @@ class KernelPool:
         every = [
             *self.ready,
             *self._interim.values(),
-            *(k for k in tuple(self.flows.values()) if not isinstance(k, No)),
+            *(k for k in tuple(self.regions.values()) if not isinstance(k, No)),
         ]
         notes = [f"{k.engine}" + (f" ({k.note})" if getattr(k, "note", "") else "") for k in every]
         return list(dict.fromkeys(notes))
@@ -157,7 +148,7 @@ class KernelPool:
     def reasons(self) -> list[str]:
         """Why a better engine was not used, or no kernel at all."""
         declined = [f"{name}: {why}" for kernel in self.ready for name, why in kernel.declined]
-        refused = [*self._refused.values(), *(k for k in tuple(self.flows.values()) if isinstance(k, No))]
+        refused = [*self._refused.values(), *(k for k in tuple(self.regions.values()) if isinstance(k, No))]
         return list(dict.fromkeys([*declined, *(no.reason for no in refused)]))
 
     def wait(self, seconds: float) -> None:
