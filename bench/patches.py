@@ -1,9 +1,9 @@
 """Prints what a patch costs per call over the direct call, and how long it takes to apply and restore.
 
-python bench/patches.py [--rounds N] [--plain] [-o RESULTS.json]
+python bench/patches.py [--rounds N] [-o RESULTS.json]
 
-Each round times every form once, in turn; best and median over the rounds are shown.  `--plain` measures the
-plain-Python twin.  The second part loads torch, scipy and scikit-image where they are installed.
+Each round times every form once, in turn; best and median over the rounds are shown.  The second
+part loads torch, scipy and scikit-image where they are installed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from typing import Any
 
 from codedag.backends.registry import EXACT, Substitution
 from codedag.ir.verdict import No, Yes
-from codedag.migrate import _patch_twin
 from codedag.migrate.patches import proxies
 from codedag.migrate.patches.dispatch import Dispatcher
 from codedag.migrate.patches.library_patches import Patch, Patches
@@ -176,12 +175,9 @@ def once(run: Callable[[], Any]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--plain", action="store_true")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
-    if options.plain:
-        proxies.use(_patch_twin)
-    results: dict[str, Any] = {"python": platform.python_version(), "twin": options.plain, "rounds": options.rounds}
+    results: dict[str, Any] = {"python": platform.python_version(), "rounds": options.rounds}
     for function in (operator.truth, python_function):
         print(f"{function.__name__}: ns per call (best, median; over the direct call: best, median)")
         results[function.__name__] = overheads(function, options.rounds)

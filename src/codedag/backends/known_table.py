@@ -271,7 +271,7 @@ def _holds_only_atoms(table: Table, value: Any, budget: int = 4096) -> bool:
     return table.is_atom(value)
 
 
-_PATCHES = frozenset({"codedag.migrate._patch", "codedag.migrate._patch_twin"})
+_PATCHES = "codedag.migrate._patch"
 _CAN_BE_BOUND = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
 _THROUGH_CLASS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 _DICT_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
@@ -291,7 +291,7 @@ def is_class(value: Any) -> bool:
 
 def _unpatched(function: Any) -> Any:
     """The library's own function where a patch of ours stands in its place."""
-    return function.__wrapped__ if type(function).__module__ in _PATCHES else function
+    return function.__wrapped__ if type(function).__module__ == _PATCHES else function
 
 
 def _is_of(function: Any, top: str) -> bool:

@@ -9,6 +9,7 @@ import inspect
 import json.decoder
 import os
 import pickle
+import subprocess
 import sys
 import textwrap
 import threading
@@ -23,7 +24,6 @@ import pytest
 from patched import GETTERS, holders, unreached
 
 from codedag.ir.verdict import Code, No
-from codedag.migrate import _patch_twin
 from codedag.migrate.patches import proxies
 from codedag.migrate.patches.library_patches import Patch, Patches, Report
 from codedag.migrate.patches.library_patches import _state as patches_state
@@ -86,25 +86,6 @@ def test_every_way_of_holding_is_reached_and_restored(module, name):
     assert user.pair is pair
     assert user.part is part
     assert vars(user.Static)["op"] is static
-
-
-@pytest.mark.parametrize(("module", "name"), [C_FUNCTION, PYTHON])
-def test_the_twin_reaches_all_but_tuples_and_sets(module, name):
-    original, user = getattr(importlib.import_module(module), name), holders(module, name)
-    used = proxies.native
-    proxies.use(_patch_twin)
-    try:
-        patches = Patches(Patch(original, lambda *args, **keywords: "replaced"))
-        patches.apply()
-        proxy = getattr(sys.modules[module], name)
-        missed = set(unreached(user, proxy))
-        result = proxy(1, 2)
-        patches.restore()
-    finally:
-        proxies.use(used)
-    assert result == "replaced"
-    assert missed <= {"tuple", "named tuple", "nested", "argument of a partial", "set", "frozen set"}
-    assert unreached(user, original) == []
 
 
 def test_bound_methods_that_were_made_before(library):
@@ -302,11 +283,11 @@ def test_what_the_program_changed_meanwhile_is_left_and_said(library):
 
 def test_items_that_move_while_they_are_replaced(library, monkeypatch):
     real, items = proxies.native.swap, [library.f, library.f]
-    original, moved = library.f, []
+    original, moved, extension = library.f, [], proxies.native
 
     class Moving:
         def __getattr__(self, name):
-            return getattr(proxies.extension, name)
+            return getattr(extension, name)
 
         def swap(self, holder, key, old, new):
             if holder is items and not moved:
@@ -553,19 +534,19 @@ def test_nothing_is_kept_alive():
     assert [one() for one in watched] == [None] * 4
 
 
-def test_the_twin_and_the_extension_agree(library):
-    for native in (proxies.extension, _patch_twin):
-        layer = native.Layer(lambda x: native.DECLINED if x else "fast")
-        proxy = native.BindingProxy(library.f)
-        native.set_layers(proxy, (layer,))
-        seen = []
-        then = native.Layer(lambda x: native.Then(seen.append))
-        assert (proxy(1), proxy(0)) == (2, "fast")
-        assert (layer.calls, layer.fast, layer.declined) == (2, 1, 1)
-        native.set_layers(proxy, (layer, then))
-        assert (proxy(5), seen, then.fast, then.checked) == (6, [6], 0, 1)
-        then.run = None
-        assert (proxy(6), seen, then.calls) == (7, [6], 2)
+def test_layers_answer_decline_or_see_the_result(library):
+    native = proxies.native
+    layer = native.Layer(lambda x: native.DECLINED if x else "fast")
+    proxy = native.BindingProxy(library.f)
+    native.set_layers(proxy, (layer,))
+    seen = []
+    then = native.Layer(lambda x: native.Then(seen.append))
+    assert (proxy(1), proxy(0)) == (2, "fast")
+    assert (layer.calls, layer.fast, layer.declined) == (2, 1, 1)
+    native.set_layers(proxy, (layer, then))
+    assert (proxy(5), seen, then.fast, then.checked) == (6, [6], 0, 1)
+    then.run = None
+    assert (proxy(6), seen, then.calls) == (7, [6], 2)
 
 
 def test_a_module_loaded_later_is_patched_too(library, tmp_path, monkeypatch):
@@ -648,3 +629,23 @@ def test_codedags_own_modules_are_not_touched():
         assert user.f(1) == "replaced"
         assert proxies.name_of is original
     assert user.f is original
+
+
+def test_without_the_extension_nothing_is_replaced_and_the_reason_is_told(tmp_path):
+    code = """
+        import sys
+        sys.modules["codedag.migrate._patch"] = None
+        import textwrap
+        import codedag
+        from codedag.api.migrator import UniversalWrapper
+        from codedag.migrate.patches.library_patches import Patch, Patches
+        before = textwrap.indent
+        patches = Patches(Patch(before, lambda *args: "replaced"))
+        with patches:
+            assert textwrap.indent is before
+            import wave
+        assert before("a", " ") == " a"
+        assert "C extension" in patches.refused["textwrap.indent"].reason
+        assert UniversalWrapper("textwrap.indent", before)("a", " ") == " a"
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, cwd=tmp_path, timeout=120)

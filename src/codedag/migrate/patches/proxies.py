@@ -12,7 +12,7 @@ import types
 from typing import Any
 
 from codedag.ir.verdict import No, Verdict, Yes
-from codedag.migrate import _patch_twin
+from codedag.migrate import _no_patch
 
 # Protocols that a proxy does not pass on: an object that has one is used as more than a function.
 _MORE = ("__getitem__", "__iter__", "__len__", "__next__", "__enter__", "__add__", "__bool__", "__await__", "__index__")
@@ -28,19 +28,11 @@ def _choose() -> tuple[Any, str]:
     try:
         from codedag.migrate import _patch
     except ImportError as error:
-        return _patch_twin, f"the C extension is not there ({error})"
+        return _no_patch, f"the C extension codedag.migrate._patch is not there ({error})"
     return _patch, ""
 
 
-native, why_twin = _choose()
-extension = None if native is _patch_twin else native  # what the twin cannot do is asked by identity with this
-
-
-def use(implementation: Any) -> None:
-    """Changes which implementation new proxies are of: the C extension or the twin."""
-    global native
-    native = implementation
-    native.set_reduce(_reduced)
+native, why_missing = _choose()
 
 
 def is_proxy(value: Any) -> bool:
@@ -56,7 +48,9 @@ def behind(value: Any) -> Any:
 
 
 def make(original: Any) -> Any:
-    """A proxy for a function, without layers: it passes calls through."""
+    """A proxy for a function, without layers: it passes calls through; the function where there are no proxies."""
+    if why_missing:
+        return original
     name = "BindingProxy" if hasattr(type(original), "__get__") else "Proxy"
     name = name if type(original).__weakrefoffset__ else f"Hard{name}"
     return getattr(native, name)(original)
@@ -64,6 +58,8 @@ def make(original: Any) -> Any:
 
 def possible(original: Any) -> Verdict:
     """Yes if another function can be put in its place, else why not."""
+    if why_missing:
+        return No(why_missing)
     kind = type(original)
     if issubclass(kind, type):
         return No("it is a class: instances and subclasses would not be of the class in its place")

@@ -221,29 +221,17 @@ class Sweep:
             self._set(functools.partial(deque.__setitem__, holder, index), holder, index, value, "deque", "")
 
     def _tuple(self, holder: tuple[Any, ...]) -> None:
-        if proxies.native is not proxies.extension:
-            self._rebuild(holder)
-            return
         owner = self._owners.of.get(id(holder))
         kind = "default" if type(owner) is types.FunctionType and owner.__defaults__ is holder else "tuple"
         kind = "partial" if issubclass(type(owner), functools.partial) else kind
         for index, value in enumerate(tuple.__iter__(holder)):
             self._swap(holder, index, value, kind)
 
-    def _rebuild(self, holder: tuple[Any, ...]) -> None:
-        """The twin cannot exchange an item: the defaults of a function are made anew."""
-        owner = self._owners.of.get(id(holder))
-        if type(owner) is types.FunctionType and owner.__defaults__ is holder:
-            hits = [value for value in holder if self._new(value) is not None]
-            owner.__defaults__ = tuple(value if self._new(value) is None else self._new(value) for value in holder)
-            for value in hits:
-                self._note(owner, "__defaults__", value, "default", "")
-
     def _cell(self, holder: types.CellType) -> None:
         self._swap(holder, 0, holder.cell_contents, "closure")
 
     def _method(self, holder: types.MethodType) -> None:
-        if id(holder) not in self._owners.keyed and proxies.native is proxies.extension:
+        if id(holder) not in self._owners.keyed:
             self._swap(holder, 0, holder.__func__, "bound method")
 
     def _static(self, holder: Any) -> None:
@@ -260,7 +248,7 @@ class Sweep:
 
     def _set_members(self, holder: set[Any] | frozenset[Any]) -> None:
         hits = [value for value in tuple(_iterate(holder)) if id(value) in self._by_id]
-        for value in hits if proxies.native is proxies.extension else ():
+        for value in hits:
             self._swap(holder, 0, value, "set")
 
     def _instance(self, holder: Any) -> None:
