@@ -143,9 +143,7 @@ class Nothing(msgspec.Struct, frozen=True, kw_only=True):
     seconds: Seconds  # of the run that found nothing
     left: Natural = NOTHING_RUNS  # runs until the next look
     runs: Natural = NOTHING_RUNS  # runs between two looks
-    arguments: list[list[str]] = []  # with which nothing was found
     versions: dict[str, str] = {}
-    keeps_freed: bool = False  # freed memory was worth keeping, which needs no observing
 
 
 class Knowledge(msgspec.Struct, kw_only=True):

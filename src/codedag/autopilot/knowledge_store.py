@@ -32,7 +32,6 @@ from codedag.autopilot.knowledge import (
 )
 from codedag.instrument.guard import attempt
 from codedag.ir import clock as time
-from codedag.ir.fields import Natural
 from codedag.ir.files import write_atomically
 from codedag.ir.places import cache_dir
 from codedag.ir.report import HotFunction, HotTurn
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 PROGRAMS_MAX = 200  # files that are kept
 NBYTES_MAX = 4 << 20  # of one file; a real one has some kilobytes
 PROOF_TRIES_MAX = 2  # runs that begin with the proofs which earlier ones ended before
-RUNS_KEPT, FUNCTIONS_KEPT, ARGUMENTS_KEPT = 8, 30, 8
+RUNS_KEPT, FUNCTIONS_KEPT = 8, 30
 NOTHING_SECONDS_MIN, NOTHING_SECONDS_MAX = 1.0, 60.0  # a shorter run shows nothing, a longer one can pay for a look
 NOTHING_RUNS_MAX = 32  # runs between two looks, if they find nothing again and again
 
@@ -72,7 +71,6 @@ class RunFacts:
     functions: Iterable[HotFunction] | None = None  # None: there was no sampler, the last ones stay
     turn: HotTurn | None = None
     found_nothing: bool = False  # no change is in use, and nothing was left open
-    keeps_freed: bool = False
     credit_seconds: float = 0.0  # of CPU time left to later runs
     barren: Collection[tuple[str, str]] = ()  # functions (file and name) in which nothing could be changed
 
@@ -122,9 +120,14 @@ class Store:
         wanted = self.known.wanted if self.known is not None else []
         return [(each.source, each.into) for each in wanted if each.tries < PROOF_TRIES_MAX]
 
+    def nothing(self) -> Nothing | None:
+        """The verdict "nothing to gain", if it holds for this run: it then leaves the program as written."""
+        nothing = self.known.nothing if self.known is not None else None
+        return nothing if self.known is not None and nothing and nothing.left and not self.known.in_use() else None
+
     def _read(self) -> Knowledge | None:
         try:
-            return _decoded(_beginning(self.path))
+            return msgspec.json.decode(_beginning(self.path), type=Knowledge)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -180,15 +183,11 @@ class Store:
         if not NOTHING_SECONDS_MIN <= length.wall_seconds <= NOTHING_SECONDS_MAX:
             return None
         before = self.known.nothing if self.known is not None else None
-        runs, arguments = NOTHING_RUNS, [length.arguments]
+        runs = NOTHING_RUNS
         if before is not None:
             runs = before.runs if before.left else min(2 * before.runs, NOTHING_RUNS_MAX)
-            arguments += [each for each in before.arguments if each != length.arguments][: ARGUMENTS_KEPT - 1]
-        return Nothing(
-            seconds=length.wall_seconds, left=runs, runs=runs, arguments=arguments,
-            versions=versions(dict.fromkeys(["python", "codedag", "rewriter", *facts.libraries], "")),
-            keeps_freed=facts.keeps_freed,
-        )  # fmt: skip
+        made_with = versions(dict.fromkeys(["python", "codedag", "rewriter", *facts.libraries], ""))
+        return Nothing(seconds=length.wall_seconds, left=runs, runs=runs, versions=made_with)
 
     def _blank(self) -> Knowledge:
         own = versions({"python": "", "codedag": "", "rewriter": ""})
@@ -235,63 +234,9 @@ class Store:
             return 0
 
 
-@dataclass(slots=True)
-class NothingToGain:
-    """The question whether a run leaves the program as written, since earlier ones found nothing to gain.
-
-    The store must be loaded.
-    """
-
-    store: Store
-
-    def load(self, *, sampled: bool = False) -> Nothing | None:
-        """The verdict, if it holds for this run; without a sampler only for arguments that were seen."""
-        known = self.store.known
-        nothing = known.nothing if known is not None else None
-        if known is None or nothing is None or not nothing.left or known.in_use():
-            return None
-        return nothing if sampled or list(self.store.target.args) in nothing.arguments else None
-
-    def again(self) -> None:
-        """Counts a run that began with the verdict."""
-        self.store.count_rest()
-
-
 def _beginning(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(NBYTES_MAX + 1)
-
-
-class _Proven1(msgspec.Struct, kw_only=True):
-    """What the version before kept of a program ("codedag/proven")."""
-
-    program: str
-    machine: str
-    versions: dict[str, str]
-    moves: list[Proven]
-    kernels: list[tuple[Natural, Natural]] = []
-    wanted: list[Wanted] = []
-
-    def converted(self) -> Knowledge:
-        """The same as knowledge: each change holds for the versions of all libraries."""
-        own = {name: was for name, was in self.versions.items() if name in ("python", "codedag", "rewriter")}
-        libraries = {name: was for name, was in self.versions.items() if name not in own}
-        changes = [KnownChange(**asdict(move), versions=libraries) for move in self.moves]
-        return Knowledge(
-            program=self.program, machine=self.machine, versions=own, changes=changes, kernels=self.kernels,
-            wanted=self.wanted,
-        )  # fmt: skip
-
-
-class _Head(msgspec.Struct):
-    format: str = ""
-
-
-def _decoded(data: bytes) -> Knowledge:
-    """The knowledge in a file; a file of the version before is converted."""
-    if msgspec.json.decode(data, type=_Head).format == "codedag/proven":
-        return msgspec.json.decode(data, type=_Proven1).converted()
-    return msgspec.json.decode(data, type=Knowledge)
 
 
 def _changes(facts: RunFacts, before: Knowledge) -> list[KnownChange]:

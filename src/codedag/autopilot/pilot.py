@@ -21,7 +21,6 @@ from codedag.autopilot.budget import KERNEL_SECONDS, Budget, unlimited
 from codedag.autopilot.judging import Judging
 from codedag.autopilot.knowledge import Proven
 from codedag.autopilot.moves import find
-from codedag.autopilot.moves.idle_code import IdleCode
 from codedag.autopilot.moves.items import Items
 from codedag.autopilot.moves.memoised_calls import Recalled
 from codedag.autopilot.moves.replay import Replay
@@ -43,6 +42,7 @@ from codedag.migrate.guard import Failed, attempt
 from codedag.migrate.malloc_trim import FreedMemory
 from codedag.migrate.memo.store import Memory
 from codedag.trace.events import Log
+from codedag.trace.idle import Idle
 from codedag.trace.recorder import Recorder, Template, shown_path
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ class Pilot:
     observe_only: bool = False
     synchronous: bool = False  # plan and build at once instead of in the background: slower, but repeatable
     plan: Plan | None = None
-    resting: bool = False  # the program runs as written: earlier runs have found nothing
     allow: tuple[Equivalence, ...] = (EXACT,)
     max_overhead: float = MAX_OVERHEAD
     budget: Budget = field(default_factory=unlimited)
@@ -91,7 +90,7 @@ class Pilot:
     team: WorkerExchange = field(init=False)
     replay: Replay = field(init=False)
     heap: FreedMemory = field(init=False)
-    scalars: IdleCode = field(init=False)
+    idle: Idle = field(init=False)  # code that moves no data
     planning: Planning = field(init=False)
     prove: Proving = field(init=False)
     when_proven: WhenProven = field(init=False)
@@ -125,7 +124,7 @@ class Pilot:
         self.planning = Planning(self)
         self.rows, self.recalled, self.when_proven = Rows(self), Recalled(self), WhenProven(self)
         self.items = Items(self)
-        self.heap, self.scalars = FreedMemory(self.memory.most_nbytes), IdleCode(self)
+        self.heap, self.idle = FreedMemory(self.memory.most_nbytes), Idle(self.program, self.recorder)
 
     def _cpu_seconds(self) -> float:
         """CPU seconds of our thread and of the processes that work for it."""
@@ -148,9 +147,6 @@ class Pilot:
         With `heat`, only functions that it says are hot are observed; the program may run already, since `started_at`.
         """
         self.started_at = time.perf_counter() if started_at is None else started_at
-        if self.resting:
-            self.program.loads_with_sites = False
-            return
         self.team.start()
         if self.plan is not None:
             self.program.prepare = self.replay.from_plan
@@ -162,7 +158,7 @@ class Pilot:
             self.program.prepare = self._prepare
         self.program.begin = self._begin
         site_module.native.start(self.recorder, self.program.names)
-        site_module.native.idle_by(self.scalars.told)
+        site_module.native.idle_by(self.idle)
         self._start_thread()
 
     def _prepare(self, file: InstrumentedFile) -> set[int]:
@@ -264,7 +260,8 @@ class Pilot:
         """
         self._inbox, self._working, self._forking = queue.Queue(), threading.Lock(), False
         self.prove.forget()
-        self.scalars.forget()
+        self.idle = Idle(self.program, self.recorder)  # the lock of the parent's may be held
+        site_module.native.idle_by(self.idle)
         self.program.fresh_lock()
         self.memory.paused = True  # what a worker keeps is gone with it, and each would keep its own
         self._thread, self._paused = None, True
@@ -349,12 +346,6 @@ class Pilot:
         else:
             self._inbox.put(job)
 
-    def soon(self, job: Callable[[], None]) -> None:
-        """Has a job done by the background thread, which is started again if it had to rest."""
-        if self._paused:
-            self._start_thread()
-        self._inbox.put(job)
-
     def is_beside(self) -> bool:
         """Whether this is the background thread."""
         return self._thread is not None and self._thread.is_current
@@ -400,7 +391,7 @@ class Pilot:
         if self.kernels and find.is_loaded("numpy"):  # not before the program has loaded it as it wants it
             wanted, self.kernels = self.kernels, []
             attempt(self.shelf.stock, wanted)
-        attempt(self.scalars.look)
+        attempt(self.planning.reach)
         self._settle_known_functions()
         self._end_costly_observing()
         waiting, self.waiting = self.waiting, []

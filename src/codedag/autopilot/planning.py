@@ -27,6 +27,9 @@ from codedag.trace.recorder import shown_path
 if TYPE_CHECKING:
     from codedag.autopilot.pilot import Pilot
 
+#: Between looks at all objects for functions that only values hold; these may take one part in so many of the time.
+REACH_SECONDS, REACH_SHARE = 2.0, 30
+
 
 class Planning:
     """Makes the changes of one program, and takes them back."""
@@ -34,6 +37,7 @@ class Planning:
     def __init__(self, pilot: Pilot) -> None:
         self.pilot = pilot
         self._effects = Effects()
+        self._reach_at = perf_counter() + REACH_SECONDS
 
     def take_back(self, applied: Applied, indexes: Iterable[int]) -> None:
         """Takes a change out of the program's code once its trial has ended badly."""
@@ -77,6 +81,14 @@ class Planning:
             self.pilot.waiting.append(partial(self.install, path, owners, near))
         else:
             self.pilot.program.install(path, owners, near=near)
+
+    def reach(self) -> None:
+        """Now and then gives lean code to functions that only values hold; in a worker that would copy its memory."""
+        now, program = perf_counter(), self.pilot.program
+        if now >= self._reach_at and program.has_left_over() and not self.pilot.team.crew.is_worker:
+            program.reach()
+            ended = perf_counter()
+            self._reach_at = ended + max(REACH_SECONDS, REACH_SHARE * (ended - now))
 
     def trial(self, what: str) -> Trial:
         """A new trial; the judge decides about its speed, and in a run that must be repeatable nobody does."""

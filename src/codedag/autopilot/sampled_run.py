@@ -150,7 +150,7 @@ class SampledRun(Follower):
 
     def _begin_with_what_is_known(self) -> None:
         """Loads the pilot before the program where an earlier run has left changes or proofs to begin with."""
-        from codedag.autopilot.knowledge_store import NothingToGain, Store
+        from codedag.autopilot.knowledge_store import Store
 
         self._store = Store(self.target, self.options.looser)
         known = None if self.options.fresh else self._store.load()
@@ -163,7 +163,7 @@ class SampledRun(Follower):
         )  # fmt: skip
         if known.in_use() or self._store.first():
             self._load()
-        elif not self._asked and NothingToGain(self._store).load(sampled=True) is not None:
+        elif not self._asked and self._store.nothing() is not None:
             self._is_left_alone = True
             self.heat.set_rate(QUIET_HZ)
 

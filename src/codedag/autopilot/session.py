@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from codedag.autopilot.announcement import Announcement
 from codedag.autopilot.budget import unlimited
 from codedag.autopilot.finished import Finished
-from codedag.autopilot.knowledge_store import NothingToGain as Vain
 from codedag.autopilot.knowledge_store import RunFacts, Store, is_open, length_of, taken_back, with_verdicts
 from codedag.autopilot.live import Live
 from codedag.autopilot.moves.items import KIND
@@ -60,7 +59,7 @@ class Loaded:
 
     pilot: Pilot
     keeper: Keeper
-    vain: Vain | None
+    store: Store | None
     around: ExitStack
     spans: Spans
 
@@ -92,11 +91,8 @@ def load(
         keeper.begin()
         store = None if options.plan is not None or options.observe_only else Store(target, options.looser)
     pilot = _pilot(program or Program([target.root()]), keeper, options, worker_of, budget)
-    vain = Vain(store) if store is not None else None
-    if store is not None and vain is not None and not options.fresh:
+    if store is not None and not options.fresh:
         _recall(pilot, store)
-        if heat is None:
-            after(_leave_out, pilot, vain, keeper)
     live = Live(pilot.recorder.gathered, keeper.path / "records")
     pilot.on_tick = (
         live if options.announce is None or worker_of else _both(live, _announcement(pilot, options.announce))
@@ -105,12 +101,12 @@ def load(
     if heat is not None:
         changed = {move.file for move in pilot.known if move.kind != KIND}  # torch's fetch is opened when it is there
         around.enter_context(importing(pilot.program, changed, doubled_only=False))
-    elif not pilot.resting:
+    else:
         around.enter_context(importing(pilot.program))
     pilot.start(heat, started_at)
-    if store is not None and not pilot.resting and (first := store.first()):
+    if store is not None and (first := store.first()):
         pilot.later(partial(_without_result, pilot.prove.ahead, first))
-    return Loaded(pilot, keeper, vain, around, _before(options.begun, pilot.started_at))
+    return Loaded(pilot, keeper, store, around, _before(options.begun, pilot.started_at))
 
 
 def _announcement(pilot: Pilot, say: Callable[[str], object]) -> Callable[[], None]:
@@ -128,7 +124,7 @@ def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[],
 def finish(loaded: Loaded, ending: Ending, ended: float) -> Finished:
     """What is left to do once the program has ended; whatever fails is said, and the rest is done all the same."""
     keeper = loaded.keeper
-    done = after(_finished, keeper, loaded.pilot, loaded.vain, loaded.around, ending, (loaded.spans, ended))
+    done = after(_finished, keeper, loaded.pilot, loaded.store, loaded.around, ending, (loaded.spans, ended))
     return Finished(ending, keeper, failure=done.reason) if done.__class__ is Failed else done  # type: ignore[return-value]
 
 
@@ -188,15 +184,15 @@ def _recall(pilot: Pilot, store: Store) -> None:
 
 
 def _finished(
-    keeper: Keeper, pilot: Pilot, vain: Vain | None, around: ExitStack, ending: Ending, times: tuple[Spans, float]
+    keeper: Keeper, pilot: Pilot, store: Store | None, around: ExitStack, ending: Ending, times: tuple[Spans, float]
 ) -> Finished:
     """What is left to do once the program has ended; whatever fails is said, and the rest is done all the same."""
     with uncollected():
-        return _ended(keeper, pilot, vain, around, ending, *times)
+        return _ended(keeper, pilot, store, around, ending, *times)
 
 
 def _ended(
-    keeper: Keeper, pilot: Pilot, vain: Vain | None, around: ExitStack, ending: Ending, spans: Spans, ended: float
+    keeper: Keeper, pilot: Pilot, store: Store | None, around: ExitStack, ending: Ending, spans: Spans, ended: float
 ) -> Finished:
     keeper.left("the import hook could not be taken away", after(around.close))
     outcome = after(_conclude, pilot, spans, ended)
@@ -205,9 +201,9 @@ def _ended(
     keeper.left("the report could not be made", outcome)
     if not isinstance(outcome, Failed):
         _keep(keeper, outcome)
-        if vain is not None and not pilot.resting:
+        if store is not None:
             seconds = ended - pilot.started_at
-            keeper.left("what was proven could not be kept", after(_remember, vain, pilot, outcome, seconds))
+            keeper.left("what was proven could not be kept", after(_remember, store, pilot, outcome, seconds))
     if not keeper.broken and pilot.team.crew.folder is not None:
         after(_drop, pilot.team.crew.folder)
     keeper.left("the timeline could not be made", after(_keep_events, keeper, pilot, ended))
@@ -268,32 +264,13 @@ def keep_page(keeper: Keeper) -> None:
     write_page(RunDirectory(keeper.path), keeper.path / "report.html")
 
 
-def _leave_out(pilot: Pilot, vain: Vain, keeper: Keeper) -> None:
-    """Leaves the program as written if earlier runs have found nothing to gain and nobody named a place.
-
-    What is known to be faster stays.
-    """
-    nothing = vain.load()
-    if nothing is None:
-        return
-    pilot.resting = not pilot.known and not keeper.asked
-    if pilot.resting:
-        if nothing.keeps_freed:
-            after(pilot.heap.begin)
-        pilot.notes.append(
-            f"an earlier run of {nothing.seconds:.1f} s has found nothing to gain, so this one ran as written "
-            "(--fresh: it is observed)"
-        )
-    vain.again()
-
-
-def _remember(vain: Vain, pilot: Pilot, outcome: Outcome, seconds: float) -> None:
+def _remember(store: Store, pilot: Pilot, outcome: Outcome, seconds: float) -> None:
     """Keeps what is proven for the next run: also what was known before and found no occasion to fail in this one."""
     tried = {move.key for move in outcome.tried}
     unused = [move for move in pilot.known if move.key not in tried and move.file not in pilot.replay.stale]
-    target = vain.store.target
+    target = store.target
     proven = with_verdicts(outcome.proven, pilot, target)
-    vain.store.keep(
+    store.keep(
         RunFacts(
             changes=[*proven, *unused, *taken_back(pilot, target)],
             libraries=set(loaded_versions()) - {"python", "codedag", "platform"},
@@ -304,7 +281,6 @@ def _remember(vain: Vain, pilot: Pilot, outcome: Outcome, seconds: float) -> Non
             functions=None if outcome.report.heat is None else outcome.report.heat.functions,
             turn=None if outcome.report.heat is None else outcome.report.heat.turn,
             found_nothing=not outcome.proven and not is_open(pilot) and _was_looked_at(pilot, seconds),
-            keeps_freed=bool(pilot.heap.notes()),
             barren=pilot.barren,
             credit_seconds=0.0 if pilot.budget.is_unlimited else pilot.budget.credit(),
         )

@@ -242,7 +242,7 @@ class Program:
         self._set_modes(parts, PASS)
 
     def lighten(self, parts: Collection[tuple[str, str, int]]) -> None:
-        """Gives functions that rest their plain code; finding them takes some milliseconds."""
+        """Gives functions that rest and have no change their plain code; finding them takes some milliseconds."""
         self._swap_parts(parts, PASS)
 
     def wake(
@@ -265,7 +265,7 @@ class Program:
         with self._lock:
             whole: defaultdict[str, set[str]] = defaultdict(set)
             for path, owner, loop in parts:
-                if loop < 0:
+                if loop < 0 and not (mode == PASS and self._planned.get(path, {}).get(owner)):
                     whole[path].add(owner)
             live = functions_by_file() if whole else {}
             for path, owners in whole.items():
