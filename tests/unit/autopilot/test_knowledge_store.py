@@ -366,7 +366,7 @@ def test_another_version_of_a_library_ends_it(store):
         b"[" * 100_000,
         b" " * (NBYTES_MAX + 10),
     ],
-    ids=["empty", "bytes", "list", "nothing in it", "version", "old move", "old moves", "deep", "large"],
+    ids=["empty", "bytes", "list", "nothing in it", "version", "old format", "deep", "large"],
 )
 def test_a_damaged_file_is_said_and_replaced(store, content):
     path = store().path
