@@ -30,15 +30,17 @@ CHAOS = """
 import os, random as _random, sys, time as _time
 chance = _random.Random(os.environ["CHAOS"])
 sys.setswitchinterval(chance.choice([1e-5, 1e-4, 5e-3]))
-import codedag.autopilot.pilot as pilot
+import codedag.autopilot.background as background
+import codedag.autopilot.observing as observing
 import codedag.migrate.memo.call_memo as recall, codedag.migrate.memo.prefix as remember
 import codedag.autopilot.planning as planning, codedag.migrate.trial as trial
 
 GAINS = chance.choice([(0.1, 0.3, 0.9, 2.0), (0.3, 2.0, 2.0, 2.0), (2.0,), (0.3, 0.3, 2.0)])
 trial.Trial.gain = lambda self: chance.choice(GAINS)
 trial.FIRST, trial.EVERY = chance.choice([2, 8]), chance.choice([3, 50])
-pilot.GRACE, remember.LEARN, recall.MOST_ALIKE = 1e9, chance.choice([1, 4, 16]), chance.choice([0, 32])
-pilot.OBSERVE, pilot.FEW, pilot.TICK = chance.choice([3, 12, 40]), chance.choice([2, 6]), chance.choice([0.02, 0.2])
+observing.GRACE, remember.LEARN, recall.MOST_ALIKE = 1e9, chance.choice([1, 4, 16]), chance.choice([0, 32])
+observing.OBSERVE, observing.FEW = chance.choice([3, 12, 40]), chance.choice([2, 6])
+background.TICK = chance.choice([0.02, 0.2])
 
 def late(kind, name, most):
     usual = getattr(kind, name)

@@ -22,8 +22,8 @@ for turn in range(200):
 print(total)
 """
 SHORT_OF_TIME = """
-import codedag.autopilot.pilot as pilot
-pilot.MOST_PLANNING = pilot.MAX_OVERHEAD = -1.0
+import codedag.autopilot.observing as observing
+observing.MOST_PLANNING = observing.MAX_OVERHEAD = -1.0
 """
 
 

@@ -96,7 +96,7 @@ class Judging:
 
     def _decided(self, verdict: Verdict) -> None:
         """Called in the program's thread at the end of a block."""
-        self._pilot.later(lambda: self._act(verdict))
+        self._pilot.background.later(lambda: self._act(verdict))
 
     def _act(self, verdict: Verdict) -> None:
         if verdict.decision in TAKES_BACK:

@@ -352,4 +352,4 @@ def is_open(pilot: Pilot) -> bool:
     """Whether something was still being found out when the program ended."""
     active = [a for a in pilot.applied if a.trial.active and not (a.trial.checked and a.trial.pairs)]
     undecided = [a for a in active if a.kind != "recall" or a.trial.calls]  # no call came again
-    return bool(undecided or pilot.unplanned) or any(refused.code is Code.ENDED for refused in pilot.refused)
+    return bool(undecided or pilot.observed.unplanned) or any(refused.code is Code.ENDED for refused in pilot.refused)

@@ -113,10 +113,10 @@ class Openings:
 
     def _is_new(self, key: Function) -> bool:
         is_known = key in self.opened or key in self.refused or key in self._pilot.left_alone
-        return not is_known and not self._pilot.is_planned(key)
+        return not is_known and not self._pilot.observed.is_over(key)
 
     def _observed(self) -> list[Function]:
-        watches = self._pilot.watches
+        watches = self._pilot.observed.watches
         return [key for key in self.opened if key in watches and watches[key].ended is None]
 
     # -- opening
@@ -137,7 +137,7 @@ class Openings:
     def _begin(self, key: Function) -> None:
         self.opened[key] = time.perf_counter()
         self.has_answers(key[0])
-        self._pilot.watches.setdefault(key, Watch(time.perf_counter()))
+        self._pilot.observed.watches.setdefault(key, Watch(time.perf_counter()))
 
     def _fill_running_loops(self, report: HeatReport) -> None:
         """Switches loops of the main file that are running now to the body with sites: their frames keep their code."""
@@ -160,9 +160,9 @@ class Openings:
         now = time.perf_counter()
         for key in self._observed():
             if now - self.opened[key] > OBSERVE_SECONDS_MAX:
-                if not self._pilot.watches[key].seen:
-                    self._pilot.barren.add(key)
-                self._pilot.settle(key)
+                if not self._pilot.observed.watches[key].seen:
+                    self._pilot.observed.barren.add(key)
+                self._pilot.observed.settle(key)
 
 
 def _is_on_disk(path: str) -> bool:

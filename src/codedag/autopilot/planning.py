@@ -63,9 +63,9 @@ class Planning:
         prefixes = find.prefixes(file, owner, seen, taken)
         kept = {link.site.info.index for prefix in prefixes for link in prefix.links}
         for call in (*find.calls(file, owner, seen, self.pilot.allow), *find.made(file, owner, every)):
-            if call.site not in taken and self.pilot.go_on():
+            if call.site not in taken and not self.pilot.background.is_ending:
                 self.pilot.when_proven.apply(file, owner, call, now=call.site in kept)
-        if not self.pilot.go_on():
+        if self.pilot.background.is_ending:
             return
         for prefix in prefixes:
             self.apply_prefix(file, owner, prefix)
@@ -149,7 +149,7 @@ class Planning:
             self.pilot.refused.append(Refused(" > ".join(applied.names), where, why_not, Code.NOT_WORTH))
             return
         self.begin(applied)
-        applied.trial.on_stop = partial(self.pilot.later, partial(self.take_back, applied, list(variants)))
+        applied.trial.on_stop = partial(self.pilot.background.later, partial(self.take_back, applied, list(variants)))
         self.pilot.program.plan(file.path, applied.owner, variants)
         if self.pilot.judging is not None:
             self.pilot.judging.add(applied, {index: file.sites[index] for index in variants})

@@ -195,10 +195,10 @@ class WhenProven:
         """Makes a change at once if its proof is known or what else is done to the call needs it, else later."""
         pilot = self.pilot
         taken = partial(self._taken, (file.path, owner), self._share(file, owner, call.site))
-        if now and pilot.is_beside() and pilot.prove.is_refused(call.substitution, taken()):
+        if now and pilot.background.is_beside() and pilot.prove.is_refused(call.substitution, taken()):
             where = f"{shown_path(file.path)}:{file.infos[call.site].line}"
             pilot.refused.append(Refused(call.substitution.name, where, LITTLE))
-        elif now or not pilot.is_beside() or pilot.prove.is_known(call.substitution):
+        elif now or not pilot.background.is_beside() or pilot.prove.is_known(call.substitution):
             pilot.planning.apply_call(file, owner, call)
         elif may_run(call.substitution, pilot.allow, lambda _: Yes) or not is_there(call.substitution):
             pilot.prove.soon(call.substitution, partial(self._apply, file, owner, call), taken)
@@ -210,7 +210,7 @@ class WhenProven:
 
         For a call that is no operation, since it makes no data, the other calls of its line stand.
         """
-        watch, line = self.pilot.watches[file.path, owner], file.infos[site].line
+        watch, line = self.pilot.observed.watches[file.path, owner], file.infos[site].line
         every = [t for t in list(self.pilot.recorder.templates) if t.site.info.file == file.path]
         own = [t for t in every if t.site.info.index == site] or [t for t in every if t.site.info.line == line]
         spent = sum(t.total_ns for t in own) / 1e9
@@ -218,7 +218,7 @@ class WhenProven:
 
     def _taken(self, function: Function, share: float) -> float:
         """The seconds that a call has taken since it was first seen, if it goes on as it did while it was observed."""
-        return share * (time.perf_counter() - self.pilot.watches[function].started)
+        return share * (time.perf_counter() - self.pilot.observed.watches[function].started)
 
     def _apply(self, file: InstrumentedFile, owner: str, call: FoundCall) -> None:
         """Makes a change in a function that was planned without it; around it results of the call may be kept."""

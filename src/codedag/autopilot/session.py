@@ -105,7 +105,7 @@ def load(
         around.enter_context(importing(pilot.program))
     pilot.start(heat, started_at)
     if store is not None and (first := store.first()):
-        pilot.later(partial(_without_result, pilot.prove.ahead, first))
+        pilot.background.later(partial(_without_result, pilot.prove.ahead, first))
     return Loaded(pilot, keeper, store, around, _before(options.begun, pilot.started_at))
 
 
@@ -236,8 +236,8 @@ def _conclude(pilot: Pilot, spans: Spans, ended: float) -> Outcome:
         spans,
         program=ended - pilot.started_at,
         ending=2 * (perf_counter() - ended),  # the files are not written yet, which takes about as long
-        observing=pilot.observing(),
-        beside=pilot.beside + pilot.inline,
+        observing=pilot.observed.seconds(),
+        beside=pilot.background.beside + pilot.background.inline,
     )
     return conclude(pilot, spans)
 
@@ -281,7 +281,7 @@ def _remember(store: Store, pilot: Pilot, outcome: Outcome, seconds: float) -> N
             functions=None if outcome.report.heat is None else outcome.report.heat.functions,
             turn=None if outcome.report.heat is None else outcome.report.heat.turn,
             found_nothing=not outcome.proven and not is_open(pilot) and _was_looked_at(pilot, seconds),
-            barren=pilot.barren,
+            barren=pilot.observed.barren,
             credit_seconds=0.0 if pilot.budget.is_unlimited else pilot.budget.credit(),
         )
     )

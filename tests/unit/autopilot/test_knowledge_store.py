@@ -69,7 +69,8 @@ def applied(reason="", kind="substitute", names=("Photos.__getitem__",), pairs=(
 
 
 def pilot(*changes):
-    return SimpleNamespace(judging=None, applied=list(changes), unplanned=[], refused=[])
+    observed = SimpleNamespace(unplanned=[])
+    return SimpleNamespace(judging=None, applied=list(changes), observed=observed, refused=[])
 
 
 # -- proofs that a run ended before
@@ -291,7 +292,8 @@ def test_a_run_that_ended_before_a_change_was_judged_says_nothing():
     assert is_open(pilot(applied(pairs=())))
     assert not is_open(pilot(applied(), applied(NOT_FASTER)))
     assert not is_open(pilot(applied(kind="recall", pairs=())))
-    assert is_open(SimpleNamespace(judging=None, applied=[], unplanned=[("a.py", "f")], refused=[]))
+    observed = SimpleNamespace(unplanned=[("a.py", "f")])
+    assert is_open(SimpleNamespace(judging=None, applied=[], observed=observed, refused=[]))
 
 
 def _looked(store, *args, **facts):

@@ -14,17 +14,18 @@ def test_a_function_that_showed_no_data_is_barren(monkeypatch):
     settled: list[tuple[str, str]] = []
     watches = {key: Watch(0.0) for key in (empty, full, new)}
     watches[full].seen[3] = 5
-    pilot = SimpleNamespace(watches=watches, barren=set(), settle=settled.append)
+    observed = SimpleNamespace(watches=watches, barren=set(), settle=settled.append)
+    pilot = SimpleNamespace(observed=observed)
     found = Openings(pilot, SimpleNamespace())  # type: ignore[arg-type]
     found.opened = {empty: 0.0, full: 0.0, new: OBSERVE_SECONDS_MAX}
     monkeypatch.setattr(openings_module.time, "perf_counter", lambda: OBSERVE_SECONDS_MAX + 1.0)
     found._end_long_observing()
     assert settled == [empty, full]
-    assert pilot.barren == {empty}
+    assert observed.barren == {empty}
 
 
 def test_what_an_earlier_run_found_barren_is_not_opened():
-    pilot = SimpleNamespace(left_alone={("a.py", "f")}, is_planned=lambda key: False)
+    pilot = SimpleNamespace(left_alone={("a.py", "f")}, observed=SimpleNamespace(is_over=lambda key: False))
     found = Openings(pilot, SimpleNamespace())  # type: ignore[arg-type]
     assert not found._is_new(("a.py", "f"))
     assert found._is_new(("a.py", "g"))

@@ -40,7 +40,7 @@ class Recalled:
         recall = Recall(file.sites[site], trial, self.pilot.memory)
         applied = Applied("recall", file.path, owner, [site], [name], trial, "kept in memory")
         self.pilot.planning.switch(file, applied, recall.variants())
-        trial.on_stop = partial(self.pilot.later, partial(self._end, applied, recall))
+        trial.on_stop = partial(self.pilot.background.later, partial(self._end, applied, recall))
 
     def memoise(self, file: InstrumentedFile, owner: str, site: int, name: str, *, is_known: bool = False) -> None:
         """Keeps what a call of a Python function gives by its plain arguments, on trial."""

@@ -108,7 +108,7 @@ class Replay:
         def waiting(function: Any, /, *args: Any, **keywords: Any) -> Any:
             if not asked:
                 asked.append(True)
-                self.pilot.later(partial(self._make_now, file, move))
+                self.pilot.background.later(partial(self._make_now, file, move))
             return caller.in_module(_getframe(1).f_globals)(function, args, keywords)
 
         self.pilot.program.plan(file.path, move.function, {info.index: waiting})

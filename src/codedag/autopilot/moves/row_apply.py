@@ -80,7 +80,7 @@ class ByRow:
         if len(args[0]) >= MANY and known_here(apply) is not None:
             self._use(apply, proven_here)
         else:
-            self.pilot.later(partial(self._use, apply, self.pilot.prove))
+            self.pilot.background.later(partial(self._use, apply, self.pilot.prove))
 
     def _use(self, substitution: Substitution, prove: Callable[[Substitution], Verdict]) -> None:
         info = self.file.infos[self.index]

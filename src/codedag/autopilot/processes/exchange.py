@@ -68,7 +68,7 @@ class WorkerExchange(Follower):
 
     def after_fork(self) -> None:
         """Goes on in the process that forked."""
-        self.pilot.resume()
+        self.pilot.background.resume()
 
     def in_fork(self) -> None:
         """Goes on in a process that was just forked."""
@@ -84,7 +84,7 @@ class WorkerExchange(Follower):
             self.pilot.memory.in_worker = self._may_change and workers_here() > 0
             self._capped = self._may_change and attempt(self.capping.begin_worker) is True
         attempt(self.crew.write, self._fill, BEGUN)  # so that the program knows of this process, however it ends
-        self.pilot.tick()
+        self.pilot.background.tick()
 
     def _share_memory(self) -> None:
         """Workers do not know of each other: each may keep as much as lets many of them stay below the budget."""
@@ -140,7 +140,7 @@ class WorkerExchange(Follower):
         pilot = self.pilot
         trials = [applied.trial for applied in pilot.applied]
         checked, stopped = sum(t.checked for t in trials), sum(not t.active for t in trials)
-        return len(trials), checked, stopped, len(pilot.refused), len(pilot.unplanned), len(pilot.shelf.ready)
+        return len(trials), checked, stopped, len(pilot.refused), len(pilot.observed.unplanned), len(pilot.shelf.ready)
 
     def _fill(self, report: WorkerReport) -> None:
         pilot = self.pilot
@@ -150,9 +150,11 @@ class WorkerExchange(Follower):
             for s in report.shares
             if s.active and s.move.kind in SHARED and not s.is_proven  # what is kept ends with the worker anyway
         }
-        own = {function: watch for function, watch in list(pilot.watches.items()) if watch.started >= self._began}
+        own = {
+            function: watch for function, watch in list(pilot.observed.watches.items()) if watch.started >= self._began
+        }
         ended = {function for function, watch in own.items() if watch.ended is not None}
-        report.settled = sorted(ended - undecided - set(pilot.unplanned))
+        report.settled = sorted(ended - undecided - set(pilot.observed.unplanned))
         report.refused = [Refusal(r.what, r.where, r.reason) for r in pilot.refused]
         report.kernels = sorted({*pilot.shelf.specs()})
         report.engines = pilot.shelf.engines()
@@ -204,20 +206,20 @@ class WorkerExchange(Follower):
         if not self._may_change or not self.crew.read():
             return
         self._take_back_what_disappoints()
-        pilot.later(_load_registry)  # here, once, and not in every worker that plans
+        pilot.background.later(_load_registry)  # here, once, and not in every worker that plans
         have = self._adopted | {(a.kind, a.path, tuple(a.sites)) for a in pilot.applied}
         wanted = [move for move in self.crew.proven() if move.kind in SHARED]
         # what workers keep for each other is proven by those that come later: each compares it first
         wanted += self.crew.kept() if pilot.memory.common is not None else []
         moves = [move for move in wanted if move.key not in have]
-        settled = [function for function in self.crew.settled() if function not in pilot.watches]
+        settled = [function for function in self.crew.settled() if function not in pilot.observed.watches]
         for path, file in list(pilot.program.files.items()):
             here = [move for move in moves if move.file == path and move.sha256 == file.sha256]
             self._adopted |= {move.key for move in here}
             attempt(pilot.take_over, file, here, [owner for of, owner in settled if of == path])
         kernels = self.crew.kernels()
         if kernels:
-            pilot.later(partial(pilot.shelf.stock, kernels))
+            pilot.background.later(partial(pilot.shelf.stock, kernels))
 
     def _take_back_what_disappoints(self) -> None:
         others = self.crew.by_change()

@@ -277,7 +277,9 @@ def _hot(pilot: Pilot, every: list[Result], graph: Graph, seconds: float) -> lis
     """
     changed = {(shown_path(r.applied.path), s) for r in every for s in r.applied.sites}
     ended = pilot.started_at + seconds
-    spans = {(shown_path(file), owner): (w.ended or ended) - w.started for (file, owner), w in pilot.watches.items()}
+    spans = {
+        (shown_path(file), owner): (w.ended or ended) - w.started for (file, owner), w in pilot.observed.watches.items()
+    }
     theirs = _worker_spans(pilot)
     owner = {(shown_path(path), info.index): info.owner for path, f in pilot.program.files.items() for info in f.infos}
     load: dict[str, dict[int, float]] = {"": {}, " in workers": {}}
