@@ -16,8 +16,8 @@ from typing import Any
 
 from judge_programs import SHAPES, Outcome, Program, simulate
 
-from codedag.autopilot.change import State
-from codedag.autopilot.judge import Decision
+from codedag.autopilot.judge.change import State
+from codedag.autopilot.judge.judge import Decision
 from codedag.ir.verdict import Code
 
 

@@ -7,9 +7,9 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from codedag.autopilot.change import Account, Change, Place, State
-from codedag.autopilot.judge import Block, Decision, Judge, Verdict
-from codedag.autopilot.policy import POLICY, Policy
+from codedag.autopilot.judge.change import Account, Change, Place, State
+from codedag.autopilot.judge.judge import Block, Decision, Judge, Verdict
+from codedag.autopilot.judge.policy import POLICY, Policy
 
 SHAPES = ("steady", "drift", "load", "periodic", "growing")
 

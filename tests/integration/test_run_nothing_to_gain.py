@@ -9,7 +9,7 @@ import pytest
 #: However short the program is, it counts as long enough to show that nothing is to be gained.
 ANY_LENGTH = """
 import codedag.autopilot.knowledge_store as store
-import codedag.autopilot.sampled_run as run, codedag.autopilot.unchanged as end
+import codedag.autopilot.sampled_run as run, codedag.autopilot.report.unchanged as end
 store.NOTHING_SECONDS_MIN, store.NOTHING_SECONDS_MAX = 0.0, 1e9
 run.SILENT_SECONDS = end.NOTHING_SECONDS_MIN = 0.0
 """

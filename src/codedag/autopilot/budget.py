@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from codedag.autopilot.intervals import median
+from codedag.autopilot.judge.intervals import median
 from codedag.ir.clock import perf_counter
 
 # Prices in CPU seconds.

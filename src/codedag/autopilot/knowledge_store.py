@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import asdict, replace
 
-from codedag.autopilot.change import State
+from codedag.autopilot.judge.change import State
 from codedag.autopilot.knowledge import (
     MISMATCH,
     NOTHING_RUNS,
@@ -40,7 +40,7 @@ from codedag.ir.verdict import Code
 
 if TYPE_CHECKING:
     from codedag.autopilot.applied import Applied
-    from codedag.autopilot.change import Change
+    from codedag.autopilot.judge.change import Change
     from codedag.autopilot.pilot import Pilot
     from codedag.instrument.launch import Target
 

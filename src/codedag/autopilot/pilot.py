@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from codedag.autopilot.applied import PLACE, Applied, Function, Refused
 from codedag.autopilot.background import Background
 from codedag.autopilot.budget import KERNEL_SECONDS, Budget, unlimited
-from codedag.autopilot.judging import Judging
+from codedag.autopilot.judge.judging import Judging
 from codedag.autopilot.knowledge import Proven
 from codedag.autopilot.moves import find
 from codedag.autopilot.moves.items import Items

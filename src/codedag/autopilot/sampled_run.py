@@ -11,9 +11,9 @@ from signal import SIGTERM
 from typing import TYPE_CHECKING
 
 from codedag.autopilot.budget import ADVANCE_SECONDS, LOAD_SECONDS, Budget
-from codedag.autopilot.finished import Finished
 from codedag.autopilot.heat import Heat, HeatReport
 from codedag.autopilot.hot import changeable_share, first_opening_price
+from codedag.autopilot.report.finished import Finished
 from codedag.instrument import launch
 from codedag.instrument.children import Follower, ReportFolder, follow, unfollow
 from codedag.instrument.guard import Failed, after, attempt
@@ -138,7 +138,7 @@ class SampledRun(Follower):
         self.program.restore()
         if ended - self._started_at < SILENT_SECONDS and not self._asked:
             return Finished(ending, None)
-        from codedag.autopilot.unchanged import conclude
+        from codedag.autopilot.report.unchanged import conclude
 
         return conclude(self._keep(), self._store, self.heat, ending, self._budget, self._is_left_alone)
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from codedag.autopilot.announcement import Announcement
 from codedag.autopilot.budget import unlimited
-from codedag.autopilot.finished import Finished
 from codedag.autopilot.knowledge_store import RunFacts, Store, is_open, length_of, taken_back, with_verdicts
-from codedag.autopilot.live import Live
 from codedag.autopilot.moves.items import KIND
 from codedag.autopilot.moves.replay import GONE
 from codedag.autopilot.options import Options
 from codedag.autopilot.pilot import Pilot
 from codedag.autopilot.processes.report_folder import WorkerReports
+from codedag.autopilot.report.announcement import Announcement
+from codedag.autopilot.report.finished import Finished
+from codedag.autopilot.report.live import Live
 from codedag.autopilot.report.outcome import Outcome, conclude
 from codedag.autopilot.report.spans import Spans, before_us
 from codedag.devices.host import this_machine

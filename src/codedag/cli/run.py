@@ -33,8 +33,8 @@ from codedag.instrument import sites as site_module
 from codedag.instrument.python import uncollected
 
 if TYPE_CHECKING:
-    from codedag.autopilot.finished import Finished
     from codedag.autopilot.options import Options
+    from codedag.autopilot.report.finished import Finished
     from codedag.instrument.launch import Target
     from codedag.ir import Plan, Report
     from codedag.migrate.placement.requests import Requests

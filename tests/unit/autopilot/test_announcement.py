@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from codedag.autopilot.announcement import Announcement
-from codedag.autopilot.change import Interval
+from codedag.autopilot.judge.change import Interval
+from codedag.autopilot.report.announcement import Announcement
 
 
 def judging(low, middle, high):

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from codedag.autopilot.change import LEGAL, Change, IllegalTransition, Place, Reason, State
+from codedag.autopilot.judge.change import LEGAL, Change, IllegalTransition, Place, Reason, State
 from codedag.ir.verdict import Code
 
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from codedag.autopilot.intervals import bounds, critical, few_bounds, median, rank_sum, sign
+from codedag.autopilot.judge.intervals import bounds, critical, few_bounds, median, rank_sum, sign
 
 
 def test_median():

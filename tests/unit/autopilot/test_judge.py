@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from codedag.autopilot.change import Change, Place, Reason, State
-from codedag.autopilot.judge import Block, Decision, Judge
-from codedag.autopilot.policy import POLICY, Policy
+from codedag.autopilot.judge.change import Change, Place, Reason, State
+from codedag.autopilot.judge.judge import Block, Decision, Judge
+from codedag.autopilot.judge.policy import POLICY, Policy
 from codedag.ir.verdict import Code
 
 

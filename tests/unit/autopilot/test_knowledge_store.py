@@ -14,7 +14,9 @@ from msgspec.structs import replace
 
 from codedag.autopilot import knowledge_store
 from codedag.autopilot.applied import Applied
-from codedag.autopilot.change import Change, Place, Reason, State
+from codedag.autopilot.judge.change import Change, Place, Reason, State
+from codedag.autopilot.judge.losses import Losses
+from codedag.autopilot.judge.policy import POLICY
 from codedag.autopilot.knowledge import NOTHING_RUNS, TAKEN_BACK, Evidence, KnownChange, Proven, RunLength
 from codedag.autopilot.knowledge_store import (
     NBYTES_MAX,
@@ -26,8 +28,6 @@ from codedag.autopilot.knowledge_store import (
     is_open,
     taken_back,
 )
-from codedag.autopilot.losses import Losses
-from codedag.autopilot.policy import POLICY
 from codedag.instrument.launch import Target
 from codedag.ir.errors import CannotWrite
 from codedag.ir.report import HotFunction, HotTurn

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from codedag.autopilot.change import Change, Place, State
-from codedag.autopilot.judge import Decision, Judge
-from codedag.autopilot.policy import POLICY
-from codedag.autopilot.turn_clock import Flags, TurnClock
+from codedag.autopilot.judge.change import Change, Place, State
+from codedag.autopilot.judge.judge import Decision, Judge
+from codedag.autopilot.judge.policy import POLICY
+from codedag.autopilot.judge.turn_clock import Flags, TurnClock
 from codedag.instrument.program import InstrumentedFile
 from codedag.instrument.sites import CALL, VARIANT, SiteInfo, make, native
 
@@ -132,7 +132,7 @@ def test_the_curve_of_speed_is_kept():
 
 
 def test_the_curve_is_bounded(monkeypatch):
-    monkeypatch.setattr("codedag.autopilot.turn_clock.SPEEDS_MAX", 64)
+    monkeypatch.setattr("codedag.autopilot.judge.turn_clock.SPEEDS_MAX", 64)
     world = World().begin()
     run_loop(world, 3000)
     assert len(world.clock.speeds) <= 64
@@ -228,7 +228,7 @@ def test_what_is_not_there_is_not_followed(loader, place):
 
 def test_a_torch_loader_is_followed_and_put_back():
     torch_loader = pytest.importorskip("torch.utils.data.dataloader")
-    from codedag.autopilot.turn_clock import LOADER
+    from codedag.autopilot.judge.turn_clock import LOADER
 
     world = World(on=0.03, off=0.02).begin()
     original = vars(torch_loader._BaseDataLoaderIter)["__next__"]

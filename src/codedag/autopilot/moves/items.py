@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from codedag.autopilot.applied import Applied, Refused
 from codedag.autopilot.heat.bytecode_loops import loops_of
-from codedag.autopilot.turn_clock import FETCHER
+from codedag.autopilot.judge.turn_clock import FETCHER
 from codedag.instrument.codes import codes_by_place, place_of
 from codedag.instrument.places import is_installed
 from codedag.instrument.sites import CALL, GETITEM, PASS

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from codedag.autopilot.heat import HotCall as Seen
-from codedag.autopilot.heat_report import package_of
+from codedag.autopilot.report.heat_report import package_of
 from codedag.instrument.places import OURS
 from codedag.ir.report import HotCall
 from codedag.trace.gathered import shown_path

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import msgspec
 
-from codedag.autopilot.claims import claim_of, speed_of, whole_gain
-from codedag.autopilot.heat_report import heat_of
-from codedag.autopilot.judging import Judging
+from codedag.autopilot.judge.judging import Judging
 from codedag.autopilot.knowledge import Proven
 from codedag.autopilot.pilot import Applied, Pilot
 from codedag.autopilot.processes import worker_heat
 from codedag.autopilot.processes.worker_report import Share, join, move_of
+from codedag.autopilot.report.claims import claim_of, speed_of, whole_gain
+from codedag.autopilot.report.heat_report import heat_of
 from codedag.autopilot.report.spans import Spans
 from codedag.backends.registry import find
 from codedag.ir import Change, CostTable, Declined, Graph, Move, Op, OwnCosts, Plan, Proof, Report, Source

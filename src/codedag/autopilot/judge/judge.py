@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from codedag.autopilot.change import Change, Evidence, Interval, Reason, State
-from codedag.autopilot.contrast import ROUND_BLOCKS, Block, Contrast, Decision
-from codedag.autopilot.losses import Losses
-from codedag.autopilot.policy import POLICY, KindPolicy, Policy
+from codedag.autopilot.judge.change import Change, Evidence, Interval, Reason, State
+from codedag.autopilot.judge.contrast import ROUND_BLOCKS, Block, Contrast, Decision
+from codedag.autopilot.judge.losses import Losses
+from codedag.autopilot.judge.policy import POLICY, KindPolicy, Policy
 from codedag.ir.verdict import Code
 
 __all__ = ["Block", "Decision", "Judge", "Verdict"]

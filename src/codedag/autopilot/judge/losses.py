@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from codedag.autopilot.change import Account, Change, Evidence
-from codedag.autopilot.policy import Policy
+from codedag.autopilot.judge.change import Account, Change, Evidence
+from codedag.autopilot.judge.policy import Policy
 
 
 class _Best(NamedTuple):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codedag.autopilot.finished import Finished
-from codedag.autopilot.heat_report import heat_of
 from codedag.autopilot.hot import changeable_share
 from codedag.autopilot.knowledge_store import RunFacts, length_of
 from codedag.autopilot.processes import worker_heat
+from codedag.autopilot.report.finished import Finished
+from codedag.autopilot.report.heat_report import heat_of
 from codedag.instrument.guard import after
 from codedag.ir.costs import CostTable
 from codedag.ir.graph import Graph

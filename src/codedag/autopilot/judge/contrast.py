@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from codedag.autopilot.change import Evidence, Interval
-from codedag.autopilot.intervals import bounds, few_bounds, median, sign
-from codedag.autopilot.policy import Policy
+from codedag.autopilot.judge.change import Evidence, Interval
+from codedag.autopilot.judge.intervals import bounds, few_bounds, median, sign
+from codedag.autopilot.judge.policy import Policy
 
 ROUND_BLOCKS = 4
 _LEAST_OUTLIER_BLOCKS = 5  # blocks before one can be called an outlier

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codedag.autopilot.change import State
+from codedag.autopilot.judge.change import State
 from codedag.ir.events import Mark
 from codedag.ir.report import Block, Claim, Speed
 
 if TYPE_CHECKING:
-    from codedag.autopilot.change import Interval
-    from codedag.autopilot.judging import Judging
+    from codedag.autopilot.judge.change import Interval
+    from codedag.autopilot.judge.judging import Judging
     from codedag.autopilot.report.spans import Spans
 
 #: Transitions that are marks in the curve of speed.

@@ -6,9 +6,9 @@ import sys
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from codedag.autopilot.change import Account, Change, Place, Reason
-from codedag.autopilot.judge import Decision, Judge, Verdict
-from codedag.autopilot.turn_clock import FETCHER, LOADER, Flags, TurnClock
+from codedag.autopilot.judge.change import Account, Change, Place, Reason
+from codedag.autopilot.judge.judge import Decision, Judge, Verdict
+from codedag.autopilot.judge.turn_clock import FETCHER, LOADER, Flags, TurnClock
 from codedag.ir import clock as time
 from codedag.ir.verdict import Code
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from codedag.autopilot.judge import Block, Decision, Judge, Verdict
+from codedag.autopilot.judge.judge import Block, Decision, Judge, Verdict
 from codedag.instrument.guard import Failed, attempt
 from codedag.instrument.sites import CALL, PASS, SiteInfo, make, native
 from codedag.ir import clock as time

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from codedag.autopilot.judging import Judging
+    from codedag.autopilot.judge.judging import Judging
 
 GAIN_LOW_MIN = 1.1  # of the interval: less is not worth a word in the middle of somebody's output
 

@@ -1,0 +1,1 @@
+"""Judging of changes by the program's own turns: the record of a change, blocks, verdicts, policy."""
