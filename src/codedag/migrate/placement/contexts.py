@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import sysconfig
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 from types import CodeType, FrameType
 from typing import Generic, TypeVar
+
+from codedag.instrument.places import is_installed
 
 T = TypeVar("T")
 Chain = tuple[str, ...]
 
 DEEPEST = 400  # frames that are looked at; a chain of user functions that is further away is not a call's context
 _INNER = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
-_OURS = str(Path(__file__).resolve().parents[2]) + os.sep
 
 
 class Contexts(Generic[T]):
@@ -101,16 +99,7 @@ def user_name(code: CodeType) -> str:
 @lru_cache(maxsize=4096)
 def is_user_file(file: str) -> bool:
     """Whether a file is the user's own: not of Python, of an installed package, or ours."""
-    if file.startswith(("<frozen", _OURS)):
-        return False
-    installed = any(f"{os.sep}{name}{os.sep}" in file for name in ("site-packages", "dist-packages"))
-    return not installed and not file.startswith(_standard())
-
-
-@lru_cache(maxsize=1)
-def _standard() -> tuple[str, ...]:
-    paths = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), os.path.dirname(os.__file__))  # noqa: PTH120
-    return tuple({path + os.sep for path in paths if path})
+    return not file.startswith("<frozen") and not is_installed(file)
 
 
 def _common(key: Chain, chain: Chain) -> int:
