@@ -181,7 +181,7 @@ class Pilot:
 
     def __init__(self, prove):
         self.prove, self.allow, self.applied, self.installed, self.wrapped = prove, (EXACT,), [], [], []
-        self.planning = self
+        self.planning = self.observed = self.background = self
         self.recalled, self.program, self.recorder = self, self, self
         self.watches, self.templates = {("x.py", "f"): Watch(0.0, 1e-9)}, []
 

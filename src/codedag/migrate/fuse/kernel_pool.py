@@ -145,12 +145,6 @@ class KernelPool:
         notes = [f"{k.engine}" + (f" ({k.note})" if getattr(k, "note", "") else "") for k in every]
         return list(dict.fromkeys(notes))
 
-    def reasons(self) -> list[str]:
-        """Why a better engine was not used, or no kernel at all."""
-        declined = [f"{name}: {why}" for kernel in self.ready for name, why in kernel.declined]
-        refused = [*self._refused.values(), *(k for k in tuple(self.regions.values()) if isinstance(k, No))]
-        return list(dict.fromkeys([*declined, *(no.reason for no in refused)]))
-
     def wait(self, seconds: float) -> None:
         """Gives kernels that are being built this long to be ready."""
         for thread in self._threads:
