@@ -136,15 +136,16 @@ def scans(rounds: int) -> dict[str, Any]:
         times = []
         for _ in range(rounds):
             patches = Patches(*map(Patch, some))
-            done, back = patches.apply(), patches.restore()
-            times.append((done.seconds, back.seconds, len(done)))
-        apply, restore, edits = zip(*times, strict=True)
+            edits: list[int] = []
+            done, back = once(lambda: edits.append(patches.apply())), once(patches.restore)  # noqa: B023
+            times.append((done, back, edits[0]))
+        apply, restore, counts = zip(*times, strict=True)
         result[name] = {
             "apply_best": min(apply),
             "apply_median": statistics.median(apply),
             "restore_best": min(restore),
             "restore_median": statistics.median(restore),
-            "edits": edits[0],
+            "edits": counts[0],
         }
     return result
 

@@ -359,20 +359,6 @@ static void look_at_all(PyObject *objects, PyObject *targets, Search *s) {
     }
 }
 
-static PyObject *alive(PyObject *m, PyObject *ids) {
-    PyObject *found = PyList_New(0), *objects = found ? all_objects() : NULL;
-    (void)m;
-    for (Py_ssize_t i = 0; objects && found && i < PyList_GET_SIZE(objects); i++) {
-        PyObject *each = PyList_GET_ITEM(objects, i), *id = PyLong_FromVoidPtr(each);
-        int is_in = id ? PySet_Contains(ids, id) : -1;
-        Py_XDECREF(id);
-        if (is_in < 0 || (is_in && PyList_Append(found, each) < 0)) Py_CLEAR(found);
-    }
-    if (!objects) Py_CLEAR(found);
-    Py_XDECREF(objects);
-    return found;
-}
-
 static PyObject *holders(PyObject *m, PyObject *args) {
     PyObject *more, *targets, *objects = NULL;
     int originals;
@@ -467,7 +453,6 @@ static PyObject *same_values(PyObject *self, PyObject *args) {
 
 static PyMethodDef methods[] = {
     {"same_values", same_values, METH_VARARGS, "same_values(dictionaries, values): whether they hold these very values."},
-    {"alive", alive, METH_O, "alive(ids): the tracked objects that have one of these identities."},
     {"holders", holders, METH_VARARGS, "holders(more, targets, originals): what refers to a target, among all and more."},
     {"swap", swap, METH_VARARGS, "swap(holder, key, old, new): whether the old reference was there and is now the new."},
     {"set_layers", set_layers, METH_VARARGS, "set_layers(proxy, layers): what its calls go through, last one first."},

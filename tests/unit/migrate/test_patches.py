@@ -25,7 +25,7 @@ from patched import GETTERS, holders, unreached
 
 from codedag.ir.verdict import Code, No
 from codedag.migrate.patches import proxies
-from codedag.migrate.patches.library_patches import Patch, Patches, Report
+from codedag.migrate.patches.library_patches import Patch, Patches
 from codedag.migrate.patches.library_patches import _state as patches_state
 from codedag.migrate.patches.referrers import Sweep
 
@@ -73,16 +73,15 @@ def test_every_way_of_holding_is_reached_and_restored(module, name):
     user = holders(module, name)
     pair, part, static = user.pair, user.part, vars(user.Static)["op"]
     patches = Patches(Patch(original, lambda *args, **keywords: "replaced"))
-    report = patches.apply()
+    changed = patches.apply()
     proxy = getattr(sys.modules[module], name)
     assert proxy is not original
     assert unreached(user, proxy) == []
-    assert len(report) >= len(GETTERS) - 1
+    assert changed >= len(GETTERS) - 1
     assert proxy(1, 2) == user.part(1, 2) == user.captured()(3) == user.Static.op() == "replaced"
     back = patches.restore()
     assert unreached(user, original) == []
-    assert back.changed == ()
-    assert len(back) >= len(report)  # whoever was handed the proxy meanwhile has the original again, too
+    assert back >= changed  # whoever was handed the proxy meanwhile has the original again, too
     assert user.pair is pair
     assert user.part is part
     assert vars(user.Static)["op"] is static
@@ -94,11 +93,10 @@ def test_bound_methods_that_were_made_before(library):
     saved = {"bound": number}
     as_key = types.MethodType(original, 7)
     keys = {as_key: 1}
-    with Patches(Patch(original, lambda x, y=1: ("replaced", x, y))) as patches:
+    with Patches(Patch(original, lambda x, y=1: ("replaced", x, y))):
         assert saved["bound"](2) == ("replaced", 5, 2)
         assert as_key(2) == 9  # its hash would change
         assert keys[as_key] == 1
-        assert "bound method" in {edit.kind for edit in patches.journal}
     assert number.__func__ is original
     assert number(2) == 7
 
@@ -151,9 +149,9 @@ def test_a_large_dict_that_many_objects_share_is_looked_at_once():
     tokens = [types.SimpleNamespace(words=words) for _ in range(20_000)]
     assert not gc.is_tracked(words)
     patches = Patches(Patch(numpy.clip, lambda *args: "replaced"))
-    report = patches.apply()
+    changed = patches.apply()
     assert tokens[0].words["held by this test"]() == "replaced"
-    assert len([edit for edit in report.edits if edit.key == "held by this test"]) == 1
+    assert changed < 1000
     patches.restore()
 
 
@@ -167,15 +165,13 @@ def test_what_the_program_froze_is_reached_in_modules(library):
     assert library.g(1) == 2
 
 
-def test_functions_of_the_same_name_have_counts_and_journals_of_their_own():
+def test_functions_of_the_same_name_are_told_apart():
     made = [fresh("def f(x): return x\ndef g(x): return f(x)", module=f"library_{number}") for number in range(2)]
     for one in made:
         one.f.__module__ = "same"
     sets = [Patches(Patch(one.f, lambda x: "replaced")) for one in made]
     for patches in sets:
         patches.apply()
-    assert [edit.where for edit in sets[0].journal] == ["library_0"]
-    assert [edit.where for edit in sets[1].journal] == ["library_1"]
     sets[0].restore()
     assert (made[0].g(1), made[1].g(1)) == (1, "replaced")
     sets[1].restore()
@@ -185,13 +181,13 @@ def test_functions_of_the_same_name_have_counts_and_journals_of_their_own():
 
 def test_a_second_apply_and_a_second_restore_do_nothing(library):
     patches = Patches(Patch(library.f, lambda x: "replaced"))
-    assert len(patches.apply()) > 0
+    assert patches.apply() > 0
     proxy = library.f
-    assert patches.apply() == Report()
+    assert patches.apply() == 0
     assert library.f is proxy
-    assert len(patches.restore()) > 0
-    assert patches.restore() == Report()
-    assert len(patches.apply()) > 0
+    assert patches.restore() > 0
+    assert patches.restore() == 0
+    assert patches.apply() > 0
     assert library.g(1) == "replaced"
     patches.restore()
 
@@ -202,11 +198,11 @@ def test_nested_patches_restore_in_any_order(library, first_out):
     sets = [Patches(Patch(library.f, lambda x: "old")), Patches(Patch(library.f, lambda x: "new"))]
     sets[0].apply()
     proxy = library.f
-    assert sets[1].apply() == Report()  # the references are changed already
+    assert sets[1].apply() == 0  # the references are changed already
     assert (library.f is proxy, library.g(1)) == (True, "new")
-    assert sets[first_out].restore() == Report()
+    assert sets[first_out].restore() == 0
     assert library.g(1) == ("new", "old")[first_out]
-    assert len(sets[1 - first_out].restore()) > 0
+    assert sets[1 - first_out].restore() > 0
     assert library.f is original
     assert library.g(1) == 2
 
@@ -254,7 +250,7 @@ def test_another_thread_is_replaced_while_one_runs_the_replacement(library):
 def test_an_exception_in_the_middle_undoes_what_was_done(library, monkeypatch):
 
     original, user = library.f, holders("library_of_patches", "f")
-    real, done = Sweep._note, []
+    real, done = Sweep._swap, []
 
     def failing(self, *args):
         real(self, *args)
@@ -262,7 +258,7 @@ def test_an_exception_in_the_middle_undoes_what_was_done(library, monkeypatch):
         if len(done) == 7:
             raise MemoryError
 
-    monkeypatch.setattr(Sweep, "_note", failing)
+    monkeypatch.setattr(Sweep, "_swap", failing)
     patches = Patches(Patch(original, lambda x: "replaced"))
     with pytest.raises(MemoryError):
         patches.apply()
@@ -270,14 +266,13 @@ def test_an_exception_in_the_middle_undoes_what_was_done(library, monkeypatch):
     assert library.f is original
 
 
-def test_what_the_program_changed_meanwhile_is_left_and_said(library):
+def test_what_the_program_changed_meanwhile_is_left(library):
     original, user = library.f, holders("library_of_patches", "f")
     patches = Patches(Patch(original, lambda x: "replaced"))
     patches.apply()
     user.other, user.items[1], user.table["r"] = "mine", "mine too", len
-    report = patches.restore()
+    patches.restore()
     assert (user.other, user.items[1], user.table["r"]) == ("mine", "mine too", len)
-    assert sorted(edit.kind for edit in report.changed) == ["dict", "list", "module attribute"]
     assert user.captured() is original
 
 
@@ -309,7 +304,7 @@ def test_an_interrupted_restore_can_be_made_good(library, monkeypatch):
     original, user = library.f, holders("library_of_patches", "f")
     patches = Patches(Patch(library.f, lambda x: "replaced"))
     patches.apply()
-    monkeypatch.setattr(Sweep, "_note", lambda self, *args: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(Sweep, "_swap", lambda self, *args: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         patches.restore()
     assert library.g(1) == user.part(1) == 2  # whoever holds a proxy still is passed through
@@ -327,15 +322,6 @@ def test_two_patches_of_one_function_in_one_set(library):
     assert library.f is original
 
 
-def test_what_could_tell_a_patched_function_is_said(library):
-    patches = Patches(Patch(numpy.add), Patch(library.f), Patch(numpy.clip))
-    notes = patches.apply().notes
-    patches.restore()
-    assert ["numpy.add" in notes[0], "__array_ufunc__" in notes[0]] == [True, True]
-    assert "__array_function__" in notes[1]
-    assert len(notes) == 2
-
-
 def test_what_was_made_while_it_was_applied_is_put_back_too(library):
     original = library.f
     patches = Patches(Patch(original, lambda x: "replaced"))
@@ -348,16 +334,15 @@ def test_what_was_made_while_it_was_applied_is_put_back_too(library):
     assert bound["f"].__func__ is original
 
 
-def test_keys_are_left_and_said_but_find_the_function(library):
+def test_keys_are_left_but_find_the_function(library):
     original = library.f
     members, keys = {library.f, *range(100), "a"}, {library.f: 1}
     frozen, order = frozenset(members), list(map(repr, members))
     patches = Patches(Patch(original, lambda x: "replaced"))
-    report = patches.apply()
+    patches.apply()
     assert library.f in members
     assert keys[library.f] == 1
     assert library.f == original
-    assert {left.reason.partition(":")[0] for left in report.left} == {"the key of a dict"}
     assert [one(1) for one in (*members, *frozen) if callable(one)] == ["replaced"] * 2
     assert list(map(repr, members)) == order
     members.discard(library.f)
@@ -393,7 +378,7 @@ def test_a_registry_with_weak_keys_keeps_what_it_learnt_while_patched(library):
 )
 def test_what_cannot_be_replaced_is_refused_with_a_reason(what, words):
     patches = Patches(Patch(what, lambda *args: None))
-    assert patches.apply() == Report()
+    assert patches.apply() == 0
     (refused,) = patches.refused.values()
     assert words in refused.reason
     patches.restore()
@@ -526,7 +511,7 @@ def test_nothing_is_kept_alive():
     patches = Patches(Patch(made.f, replacement))
     patches.apply()
     del holder
-    assert watched[0]() is None  # the journal keeps no holder alive, not even while applied
+    assert watched[0]() is None  # no holder is kept alive, not even while applied
     patches.restore()
     del sys.modules[made.__name__]
     del patches, replacement, made
@@ -593,7 +578,7 @@ def test_a_function_by_name_waits_for_its_library(tmp_path, monkeypatch):
     (tmp_path / "late_library.py").write_text("def f(x): return x\ndef g(x): return f(x)\n")
     monkeypatch.syspath_prepend(tmp_path)
     patches = Patches(Patch("late_library.f", lambda x: "replaced"))
-    assert patches.apply() == Report()
+    assert patches.apply() == 0
     assert patches.refused == {"late_library.f": No("late_library.f is not loaded yet", Code.NOT_LOADED)}
     assert "late_library" not in sys.modules
     late = importlib.import_module("late_library")
@@ -611,7 +596,7 @@ def test_a_forked_child_keeps_it_and_can_restore(library):
     patches.apply()
     child = os.fork()
     if child == 0:
-        good = library.g(1) == "replaced" and len(patches.restore()) > 0 and library.g(1) == 2
+        good = library.g(1) == "replaced" and patches.restore() > 0 and library.g(1) == 2
         os._exit(0 if good else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert library.g(1) == "replaced"

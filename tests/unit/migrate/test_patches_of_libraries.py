@@ -237,9 +237,9 @@ def _check_random_holders(shapes, late, collect):
     built += [_build(shape, library) for shape in shapes[:late]]
     order = shapes[late:] + shapes[:late]
     missed = [shape for shape, made in zip(order, built, strict=True) if _inner(shape, made) is not proxy]
-    report = patches.restore()
+    patches.restore()
     kept = [shape for shape, made in zip(order, built, strict=True) if type(_inner(shape, made)) is not type(_inner)]
-    assert (missed, kept, report.changed) == ([], [], ())
+    assert (missed, kept) == ([], [])
     assert library.double is original
     assert all(map(functools.partial(_is_it, original), order, built))
 

@@ -19,13 +19,11 @@ from weakref import getweakrefcount
 
 from codedag.backends.registry import Substitution
 from codedag.instrument.children import renew_in_fork
-from codedag.ir.clock import perf_counter
 from codedag.ir.verdict import Code, No, Verdict, Yes
 from codedag.migrate.patches import proxies
 from codedag.migrate.patches.call_counts import CallCounts
 from codedag.migrate.patches.dispatch import REASONS, Dispatcher
 from codedag.migrate.patches.import_hook import ImportWatcher
-from codedag.migrate.patches.journal import Edit, Left, Report, changed
 from codedag.migrate.patches.referrers import Sweep, class_of, space
 from codedag.migrate.substitute.usable import is_loading, library_of, loaded_to_its_end
 
@@ -95,11 +93,10 @@ class Patch:
 
 
 class _Live:
-    """A function that is replaced now: its proxy, and the journal."""
+    """The proxy of a function that is replaced now, held where no walk looks: in an object of ours."""
 
     def __init__(self, proxy: Any) -> None:
         self.proxy = proxy
-        self.journal: list[Edit] = []
 
 
 class Patches:
@@ -120,11 +117,11 @@ class Patches:
     ) -> None:
         self.restore()
 
-    def apply(self) -> Report:
-        """What was changed; a second apply changes nothing and returns zeros."""
+    def apply(self) -> int:
+        """How many references were changed; a second apply changes nothing."""
         with _state.alone():
             if self.active:
-                return Report()
+                return 0
             self.active = True
             self.refused = {}
             _state.add(self)
@@ -134,8 +131,7 @@ class Patches:
                 self.restore()
                 raise
 
-    def _apply_possible(self, patches: Iterable[Patch]) -> Report:
-        started = perf_counter()
+    def _apply_possible(self, patches: Iterable[Patch]) -> int:
         wanted = []
         for patch in patches:
             verdict = patch.possible()
@@ -144,7 +140,7 @@ class Patches:
             elif patch not in self.applied:
                 self.refused.pop(patch.source, None)
                 wanted.append(patch)
-        return _state.put([live for live in map(self._put_proxy, wanted) if live is not None], started)
+        return _state.put([live for live in map(self._put_proxy, wanted) if live is not None])
 
     def _put_proxy(self, patch: Patch) -> _Live | None:
         """Puts the patch on the proxy of its function; the live function, if nobody had replaced it yet."""
@@ -161,17 +157,16 @@ class Patches:
         self.applied.append(patch)
         return live if new else None
 
-    def restore(self) -> Report:
-        """What was put back, and what the program had changed meanwhile; zeros if nothing is applied."""
+    def restore(self) -> int:
+        """How many references were put back; what the program has set meanwhile stays as it set it."""
         with _state.alone():
             if not self.active:
-                return Report()
-            started = perf_counter()
+                return 0
             self.active = False
             _state.remove(self)
             free = [live for patch in self.applied if (live := self._take_off(patch)) is not None]
             self.applied = []
-            return _state.put_back(free, started)
+            return _state.put_back(free)
 
     def _take_off(self, patch: Patch) -> _Live | None:
         """Takes the patch from the proxy of its function; the live function, if that was the last one."""
@@ -185,12 +180,6 @@ class Patches:
         waiting = [patch for patch in self.patches if patch not in self.applied and library in patch.libraries()]
         if any(patch.original is not None for patch in waiting):
             self._apply_possible(waiting)
-
-    @property
-    def journal(self) -> tuple[Edit, ...]:
-        """Every reference that is changed now for the functions of this set."""
-        live = (_state.live.get(id(patch.original)) for patch in self.applied)
-        return tuple(edit for one in live if one is not None for edit in one.journal)
 
     def counts(self) -> dict[str, CallCounts]:
         """What became of the calls, by function."""
@@ -253,9 +242,7 @@ class _State:
                 patches.late(name.partition(".")[0])
         if names is None or not self.live or not any(id(value) in self.live for value in list(names.values())):
             return
-        sweep = Sweep(tuple(live.proxy for live in self.live.values()), to_proxy=True)
-        sweep.module(names, name)
-        self._write(sweep.edits)
+        Sweep(tuple(live.proxy for live in self.live.values()), to_proxy=True).module(names)
 
     def fresh_lock(self) -> None:
         """After a fork: another thread may have held the lock."""
@@ -273,43 +260,25 @@ class _State:
         if not self.sets:
             self.watch.stop()
 
-    def put(self, fresh: list[_Live], started: float) -> Report:
+    def put(self, fresh: list[_Live]) -> int:
         """Puts the proxies in place of their functions."""
         if not fresh:
-            return Report()
-        sweep = Sweep(tuple(live.proxy for live in fresh), to_proxy=True)
-        try:
-            with _undisturbed():
-                sweep.run()
-        finally:
-            self._write(sweep.edits)
-        caveats = ((proxies.name_of(live.proxy), proxies.caveat(live.proxy.__wrapped__)) for live in fresh)
-        notes = tuple(f"{name}: {caveat}" for name, caveat in caveats if caveat)
-        return Report(tuple(sweep.edits), tuple(sweep.left), notes=notes, seconds=perf_counter() - started)
-
-    def _write(self, edits: list[Edit]) -> None:
-        for edit in edits:
-            self.live[edit.function_id].journal.append(edit)
-
-    def put_back(self, free: list[_Live], started: float) -> Report:
-        """Puts the functions back in place of their proxies, those in the journal and those held since."""
-        if not free:
-            return Report()
+            return 0
         with _undisturbed():
-            return self._put_back(free, started)
+            return Sweep(tuple(live.proxy for live in fresh), to_proxy=True).run()
 
-    def _put_back(self, free: list[_Live], started: float) -> Report:
-        done = [edit for live in free for edit in reversed(live.journal)]
-        proxies_now = tuple(live.proxy for live in free)
-        sweep = Sweep(proxies_now, to_proxy=False).run(remember=[edit.holder_id for edit in done])
-        edits, left = sweep.edits, sweep.left
-        if threading.active_count() > 1:  # others may have passed a proxy on while we walked: look again
-            again = Sweep(proxies_now, to_proxy=False).run()
-            edits, left = edits + again.edits, again.left
-        missing = changed(done, edits, sweep.alive)
-        for live in free:
-            self._let_go(live)
-        return Report(tuple(edits), tuple(left), missing, seconds=perf_counter() - started)
+    def put_back(self, free: list[_Live]) -> int:
+        """Puts the functions back in place of their proxies, those that were put there and those held since."""
+        if not free:
+            return 0
+        with _undisturbed():
+            now = tuple(live.proxy for live in free)
+            changed = Sweep(now, to_proxy=False).run()
+            if threading.active_count() > 1:  # others may have passed a proxy on while we walked: look again
+                changed += Sweep(now, to_proxy=False).run()
+            for live in free:
+                self._let_go(live)
+        return changed
 
     def _let_go(self, live: _Live) -> None:
         """Forgets a function, unless the program refers weakly to its proxy: a registry would lose that entry."""
@@ -373,4 +342,4 @@ def _in_private_part(path: str, name: str) -> Any:
     return None
 
 
-__all__ = ["REASONS", "CallCounts", "Dispatcher", "Edit", "Left", "Patch", "Patches", "Report", "Yes"]
+__all__ = ["REASONS", "CallCounts", "Dispatcher", "Patch", "Patches", "Yes"]

@@ -73,17 +73,6 @@ def possible(original: Any) -> Verdict:
     return No(f"an object of type {kind.__name__} is more than a function ({more[0]})") if more else Yes
 
 
-def caveat(original: Any) -> str:
-    """What a program can still tell a proxy from the function by, where that is known to happen; empty if nothing."""
-    kind = type(original).__name__
-    if kind in ("ufunc", "_ArrayFunctionDispatcher"):
-        protocol = "__array_ufunc__" if kind == "ufunc" else "__array_function__"
-        return f"a class with {protocol} is given the function itself: equal to the patched one, but not by `is`"
-    if name_of(original).partition(".")[0] == "torch":
-        return "__torch_function__ is given the function itself, and torch.compile and torch.jit do not know the proxy"
-    return ""
-
-
 def name_of(function: Any) -> str:
     """The dotted name by which reports know a function."""
     builtin = isinstance(behind(function), types.BuiltinFunctionType)  # the qualified name may be of a hidden class

@@ -7,16 +7,14 @@ import gc
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from codedag.migrate.patches import proxies
-from codedag.migrate.patches.journal import Edit, Left
 
 _FRAMES = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 _TRUE_OWNERS = (type, types.FunctionType)  # their dicts and defaults are theirs, whoever else has got hold of them
 _CONTAINERS = (dict, tuple, list, types.MethodType)
-_IN_FRAME = "a variable of a function that runs: it ends with the call"
 
 
 def space(module: Any) -> dict[str, Any] | None:
@@ -83,32 +81,26 @@ class Sweep:
 
     def __init__(self, every: tuple[Any, ...], to_proxy: bool) -> None:
         self.to_proxy = to_proxy
-        self.edits: list[Edit] = []
-        self.left: list[Left] = []
-        self.alive: dict[int, Any] = {}
+        self.changed = 0  # references
         self._by_id = {id(proxy.__wrapped__ if to_proxy else proxy): proxy for proxy in every}
-        self._names = {id(proxy): proxies.name_of(proxy) for proxy in every}
         self._proxies = every
 
-    def run(self, remember: Iterable[int] = ()) -> Sweep:
-        """Itself, after the pass; which of the given identities are alive is noted on the way."""
+    def run(self) -> int:
+        """How many references it changed."""
         more: list[Any] = []  # beside all that the collector lists; that list itself is nothing to hold on to
         if gc.get_freeze_count():  # what the program froze is not listed; its modules are known all the same
             more.extend(filter(None, map(space, list(sys.modules.values()))))
-        wanted = set(remember)
-        alive = [*proxies.native.alive(wanted), *more] if wanted else []
-        self.alive = {id(one): one for one in alive if id(one) in wanted}
         found = proxies.native.holders(more, self._proxies, self.to_proxy)
         self._owners = Owners(more, found)
         for holder in found:
             if not self._ours(holder):
                 self._visit(holder)
-        return self
+        return self.changed
 
-    def module(self, names: dict[str, Any], where: str) -> None:
+    def module(self, names: dict[str, Any]) -> None:
         """Changes the references in the names of one module only."""
         for key, value in list(names.items()):
-            self._swap(names, key, value, "module attribute", where)
+            self._swap(names, key, value)
 
     def _new(self, value: Any) -> Any:
         proxy = self._by_id.get(id(value))
@@ -123,8 +115,7 @@ class Sweep:
         return owner is not None and (_is_ours(type(owner)) or (type(owner) is types.FunctionType and _is_ours(owner)))
 
     def _visit(self, holder: Any) -> None:
-        if type(holder) in _FRAMES:
-            self._leave(holder, _IN_FRAME)
+        if type(holder) in _FRAMES:  # a variable of a function that runs: it ends with the call
             return
         for base in type(holder).__mro__:
             if base in _HANDLERS:
@@ -132,21 +123,13 @@ class Sweep:
                 break
         if type(holder) not in _HANDLERS:
             self._instance(holder)
-        self._leave(holder, _why(holder))
 
-    def _leave(self, holder: Any, reason: str) -> None:
-        """Notes what the holder still refers to."""
-        for one in gc.get_referents(holder):
-            if id(one) in self._by_id:
-                name = self._names[id(self._by_id[id(one)])]
-                self.left.append(Left(self._where(holder), name, reason))
-
-    def _swap(self, holder: Any, key: Any, value: Any, kind: str, where: str = "") -> None:
+    def _swap(self, holder: Any, key: Any, value: Any) -> None:
         new = self._new(value)
         if new is not None and proxies.native.swap(holder, key, value, new):
-            self._note(holder, key, value, kind, where)
+            self.changed += 1
 
-    def _set(self, change: Callable[[Any], object], holder: Any, key: Any, value: Any, kind: str, where: str) -> None:
+    def _set(self, change: Callable[[Any], object], value: Any) -> None:
         """Makes a change that only the holder itself can make; one that refuses is left."""
         new = self._new(value)
         if new is None:
@@ -154,34 +137,8 @@ class Sweep:
         try:
             change(new)
         except (TypeError, AttributeError, ValueError):
-            return  # what it still refers to is noted as left
-        self._note(holder, key, value, kind, where)
-
-    def _note(self, holder: Any, key: Any, value: Any, kind: str, where: str) -> None:
-        proxy = self._by_id[id(value)]
-        key = key if type(key) is str else ascii(key) if type(key) in (int, bytes, float) else type(key).__name__
-        self.edits.append(
-            Edit(
-                kind,
-                where or self._where(holder),
-                key,
-                self._names[id(proxy)],
-                id(proxy.__wrapped__),
-                self.to_proxy,
-                id(holder),
-                type(holder).__name__,
-            )
-        )
-
-    def _where(self, holder: Any) -> str:
-        if id(holder) in self._owners.modules:
-            return self._owners.modules[id(holder)]
-        owner = self._owners.of.get(id(holder))
-        if owner is None:
-            return f"a {type(holder).__name__}"
-        if type(owner) is types.FunctionType or issubclass(type(owner), type):
-            return f"{owner.__module__}.{owner.__qualname__}"
-        return f"a {type(holder).__name__} of a {type(owner).__name__}"
+            return
+        self.changed += 1
 
     def _dict(self, holder: dict[Any, Any]) -> None:
         owner = self._owners.of.get(id(holder))
@@ -190,83 +147,68 @@ class Sweep:
             return
         if owner is None and id(holder) not in self._owners.modules and id(holder) in self._owners.of_static_types:
             return
-        kind = self._dict_kind(holder, owner)
         for key, value in list(dict.items(holder)):
-            self._swap(holder, key, value, kind)
-
-    def _dict_kind(self, holder: dict[Any, Any], owner: Any) -> str:
-        if id(holder) in self._owners.modules:
-            return "module attribute"
-        if type(owner) is types.FunctionType and owner.__kwdefaults__ is holder:
-            return "keyword default"
-        plain = owner is None or issubclass(type(owner), (dict, list, tuple, types.FunctionType, functools.partial))
-        return "dict" if plain or space(owner) is not holder else "instance attribute"
+            self._swap(holder, key, value)
 
     def _class(self, owner: type, names: dict[str, Any]) -> None:
         # through the type, so that the interpreter forgets what it looked up before
-        where = f"{owner.__module__}.{owner.__qualname__}"
         for key, value in list(names.items()):
-            self._set(functools.partial(type.__setattr__, owner, key), names, key, value, "class attribute", where)
+            self._set(functools.partial(type.__setattr__, owner, key), value)
 
     def _list(self, holder: list[Any]) -> None:
         for _ in range(3):  # other threads may move items meanwhile
             hits = [(index, value) for index, value in enumerate(list.copy(holder)) if id(value) in self._by_id]
             for index, value in hits:
-                self._swap(holder, index, value, "list")
+                self._swap(holder, index, value)
             if not hits:
                 return
 
     def _deque(self, holder: deque[Any]) -> None:
         for index, value in enumerate(tuple(deque.__iter__(holder))):
-            self._set(functools.partial(deque.__setitem__, holder, index), holder, index, value, "deque", "")
+            self._set(functools.partial(deque.__setitem__, holder, index), value)
 
     def _tuple(self, holder: tuple[Any, ...]) -> None:
-        owner = self._owners.of.get(id(holder))
-        kind = "default" if type(owner) is types.FunctionType and owner.__defaults__ is holder else "tuple"
-        kind = "partial" if issubclass(type(owner), functools.partial) else kind
         for index, value in enumerate(tuple.__iter__(holder)):
-            self._swap(holder, index, value, kind)
+            self._swap(holder, index, value)
 
     def _cell(self, holder: types.CellType) -> None:
-        self._swap(holder, 0, holder.cell_contents, "closure")
+        self._swap(holder, 0, holder.cell_contents)
 
     def _method(self, holder: types.MethodType) -> None:
         if id(holder) not in self._owners.keyed:
-            self._swap(holder, 0, holder.__func__, "bound method")
+            self._swap(holder, 0, holder.__func__)
 
     def _static(self, holder: Any) -> None:
-        kind = "class method" if issubclass(type(holder), classmethod) else "static method"
         init = classmethod.__init__ if issubclass(type(holder), classmethod) else staticmethod.__init__
-        self._set(functools.partial(init, holder), holder, "__func__", holder.__func__, kind, "")
+        self._set(functools.partial(init, holder), holder.__func__)
 
     def _partial(self, holder: functools.partial[Any]) -> None:
         def change(new: Any) -> None:
             state = (new, holder.args, holder.keywords, holder.__dict__ or None)
             functools.partial.__setstate__(holder, state)  # type: ignore[attr-defined]
 
-        self._set(change, holder, "func", holder.func, "partial", "")
+        self._set(change, holder.func)
 
     def _set_members(self, holder: set[Any] | frozenset[Any]) -> None:
         hits = [value for value in tuple(_iterate(holder)) if id(value) in self._by_id]
         for value in hits:
-            self._swap(holder, 0, value, "set")
+            self._swap(holder, 0, value)
 
     def _instance(self, holder: Any) -> None:
-        kind, names = type(holder), space(holder)
-        where = f"{kind.__module__}.{kind.__qualname__}"
+        names = space(holder)
         for key, value in list(names.items()) if names is not None else ():
-            self._swap(names, key, value, "instance attribute", where)
-        for base in kind.__mro__:
-            for key, member in list(vars(base).items()):
+            self._swap(names, key, value)
+        for base in type(holder).__mro__:
+            for member in list(vars(base).values()):
                 if type(member) is types.MemberDescriptorType:
-                    self._slot(holder, key, member, where)
+                    self._slot(holder, member)
 
-    def _slot(self, holder: Any, key: str, member: types.MemberDescriptorType, where: str) -> None:
+    def _slot(self, holder: Any, member: types.MemberDescriptorType) -> None:
         try:
             value = member.__get__(holder)
         except AttributeError:
             return
-        self._set(functools.partial(member.__set__, holder), holder, key, value, "slot", where)
+        self._set(functools.partial(member.__set__, holder), value)
 
 
 def _iterate(members: set[Any] | frozenset[Any]) -> Iterator[Any]:
@@ -276,14 +218,6 @@ def _iterate(members: set[Any] | frozenset[Any]) -> Iterator[Any]:
 
 def _is_ours(thing: Any) -> bool:
     return str(getattr(thing, "__module__", "")).partition(".")[0] == "codedag"
-
-
-def _why(holder: Any) -> str:
-    if issubclass(type(holder), dict):
-        return "the key of a dict: found there as before, but called from there it runs as written"
-    if type(holder) is types.MethodType:
-        return "a bound method that is a key somewhere: its hash would change"
-    return f"kept inside an object of type {type(holder).__name__}, which cannot be changed from outside"
 
 
 _HANDLERS: dict[type, Callable[[Sweep, Any], None]] = {
