@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -106,3 +107,20 @@ def test_a_forked_process_builds_for_itself(builds, monkeypatch):
     monkeypatch.setattr(kernels_module.os, "getpid", lambda: -1)
     shelf.take(*job())
     assert len(shelf._threads) == 2
+
+
+def test_a_kernel_of_a_region_is_built_once():
+    asked = []
+
+    @dataclass(frozen=True)
+    class Region:
+        name: str
+
+        def build(self):
+            asked.append(self.name)
+            return object()
+
+    shelf = KernelPool(synchronous=True)
+    kernels = {id(shelf.loops(Region(name))) for name in ("norm", "mean", "norm", "mean")}
+    assert asked == ["norm", "mean"]
+    assert len(kernels) == 2

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from codedag.ir.verdict import No
-from codedag.migrate.fuse.kernel_pool import KernelPool
-from codedag.tune import flow, kernel_cache
+from codedag.tune import kernel_cache
 from codedag.tune.flow import NO_ERRNO, compiler_for, flow_kernel
 from codedag.tune.flow_source import SCALAR, FlowSpec, FlowStep
 
@@ -63,15 +62,6 @@ def test_another_pattern_or_type_is_another_kernel(compiled):
     for spec in (SHIFT, other, wider, SHIFT, other, wider):
         assert not isinstance(flow_kernel(spec), No)
     assert len(compiled) == 3
-
-
-def test_a_running_program_asks_for_a_pattern_once(monkeypatch):
-    asked = []
-    monkeypatch.setattr(flow, "flow_kernel", lambda spec: asked.append(spec) or object())
-    shelf = KernelPool(synchronous=True)
-    kernels = {id(shelf.flow(spec)) for spec in (SHIFT, DISTANCE, SHIFT, DISTANCE, SHIFT)}
-    assert asked == [SHIFT, DISTANCE]
-    assert len(kernels) == 2
 
 
 def test_roots_need_no_errno_and_nothing_else_is_compiled_differently(compiler):
