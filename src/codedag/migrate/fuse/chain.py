@@ -18,7 +18,6 @@ import msgspec
 
 from codedag.backends.effects import Effects
 from codedag.backends.elementwise import ROLES, Operand, Role
-from codedag.backends.hazards import MODE
 from codedag.backends.same import same
 from codedag.instrument.floating_point import is_usual
 from codedag.instrument.sites import CALL, SETITEM
@@ -186,9 +185,6 @@ class Chain:
         self, split: Callable[..., Step], args: tuple[Any, ...], keywords: dict[str, Any]
     ) -> tuple[Placeholder, Step] | None:
         reason = ""
-        if self._flows is not None and not is_usual():  # a table is made in the mode in which it is used
-            self.trial.decline(MODE)
-            return None
         if len(self._pending.deferred) > 8:
             self._pending.drop()
         for place in self._places:
