@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
 from itertools import pairwise
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from codedag.backends.same import same
@@ -58,12 +58,12 @@ class Entry:
 class Kept:
     """What is kept of one holder."""
 
-    def __init__(self, reads: Reads) -> None:
-        self.reads = reads
+    def __init__(self, reads: Reads, *, is_function: bool = False) -> None:
+        self.reads, self.is_function = reads, is_function
         self.entries: dict[Any, Entry] = {}
         self.seen: set[Any] = set()
         self.refused: dict[Any, str] = {}
-        self.made, self.nbytes = 0, 0
+        self.made, self.nbytes, self.calls = 0, 0, 0
         self.timed: list[float] = []  # seconds of the first items, as written
         self.is_short = False  # whether these say that keeping items takes longer than making them
         self.recipe: Entry | None = None  # an item such that all others read and run the same, for their own index
@@ -154,14 +154,15 @@ class CheckedMemo:
             self._drop(kept, index)
         if self._is_hopeless(kept) or index in kept.refused or kept.is_short:
             return None
+        kept.calls += 1
         if self._least_seconds and len(kept.timed) < TIMED_ITEMS:
             return kept
         has_come = index in kept.seen
         if len(kept.seen) < SEEN_MAX:
             kept.seen.add(index)
-        return _Fill(kept) if self._may_fill(has_come or entry is not None) else None
+        return _Fill(kept) if self._may_fill(kept, has_come or entry is not None) else None
 
-    def _may_fill(self, has_come: bool) -> bool:
+    def _may_fill(self, kept: Kept, has_come: bool) -> bool:
         """Whether an item is kept now: it has come before or will come again, and filling takes little time."""
         if self._is_eager is None:
             self._is_eager = self._expects()
@@ -173,7 +174,8 @@ class CheckedMemo:
         found = self._holders.get(id(holder))
         if found is None or found[0]() is not holder:
             forget = partial(self._gone, id(holder))
-            self._holders[id(holder)] = found = (weakref.ref(holder, forget), Kept(Reads(self._plain)))
+            kept = Kept(Reads(self._plain), is_function=type(holder) is FunctionType)
+            self._holders[id(holder)] = found = (weakref.ref(holder, forget), kept)
             name = getattr(holder, "__qualname__", type(holder).__qualname__)
             self.names += [] if name in self.names else [name]
         return found[1]
@@ -292,6 +294,7 @@ class CheckedMemo:
             return self._follow(fill, wanted)
         finally:
             self._checker.end()
+            fill.kept.reads.begin()
             self._lock.release()
 
     def _follow(self, fill: _Fill, wanted: Wanted) -> Any:
@@ -315,6 +318,7 @@ class CheckedMemo:
         for leaf in self._checker.leaves:
             self._code.note(leaf)
         self._checker.leaves.clear()
+        made_from = kept.reads.freeze()
         if around != self._around or not self._code.heed():
             self._around = around
             self._forget()
@@ -322,7 +326,7 @@ class CheckedMemo:
         newest = max((state.stamp_ns for _, state in files), default=0)
         if time.time_ns() - newest < SETTLED_NS or any(file_state(path) != state for path, state in files):
             return (value,)
-        entry = Entry(copied(value), *kept.reads.freeze(), files)
+        entry = Entry(copied(value), *made_from, files)
         self._put(kept, index, entry)
         is_general = self._checker.is_general and not files
         kept.recipe = entry if is_general and kept.made > CHECKED_FIRST else None
@@ -351,6 +355,8 @@ class CheckedMemo:
 
     def _refuse(self, kept: Kept, index: Any, why: str) -> None:
         kept.refused[index] = why
+        if not kept.entries:
+            kept.reads = Reads(self._plain)  # what was read is nobody's
         self.reasons[why] = self.reasons.get(why, 0) + 1
         self.trial.decline(why)
 
@@ -364,7 +370,7 @@ class CheckedMemo:
         for _, kept in self._holders.values():
             self.memory.nbytes -= kept.nbytes
             kept.entries.clear()
-            kept.nbytes = 0
+            kept.nbytes, kept.reads, kept.recipe = 0, Reads(self._plain), None
 
 
 class _Fill:

@@ -18,6 +18,7 @@ from codedag.migrate.memo.key import is_plain, told_apart
 
 #: Calls below this are not kept: looking whether everything is as it was takes 50 to 100 us.
 CALL_SECONDS_MIN = 0.4e-3
+OBJECT_CALLS_MIN = 16  # of methods of one object before they are followed: what is short-lived is left alone
 HOPEFUL_CALLS = 400  # calls without one whose arguments came again, after which none is expected
 
 
@@ -52,6 +53,9 @@ class FunctionMemo(CheckedMemo):
         if type(inner) is not FunctionType:
             self.trial.decline("it is not written in Python")
             return None
+        if inner.__closure__ is not None:
+            self.trial.decline("it holds variables of the function that made it")  # and would live on with them
+            return None
         holder = function.__self__ if is_method and not isinstance(function.__self__, type) else inner
         if not all(map(_is_key, (*args, *keywords.values()))):
             self.trial.decline("arguments that cannot be compared")
@@ -60,17 +64,23 @@ class FunctionMemo(CheckedMemo):
         key = (inner, len(args), tuple(keywords), *parts)
         return Wanted(holder, key, function, args, keywords)
 
+    def _may_fill(self, kept: Kept, has_come: bool) -> bool:
+        return (kept.is_function or kept.calls > OBJECT_CALLS_MIN) and super()._may_fill(kept, has_come)
+
     def _give_up_where_nothing_repeats(self, wanted: Wanted) -> None:
         kept = self._of(wanted.holder)
         if not self.trial.calls and len(kept.seen) > HOPEFUL_CALLS:
-            self.trial.stop(f"none of {HOPEFUL_CALLS} arguments came again")
-            self._forget()
+            self._stop(f"none of {HOPEFUL_CALLS} arguments came again")
 
     def _refuse(self, kept: Kept, index: Any, why: str) -> None:
         super()._refuse(kept, index, why)
         if self._is_hopeless(kept):
-            self.trial.stop(why)
-            self._forget()
+            self._stop(why)
+
+    def _stop(self, why: str) -> None:
+        self.trial.stop(why)
+        self._forget()
+        self._holders.clear()
 
 
 def _is_key(value: Any) -> bool:
