@@ -117,7 +117,7 @@ class CheckedMemo:
         self._began, self._fill_seconds, self._native_seconds = time.perf_counter(), 0.0, 0.0
         self.names: list[str] = []  # of the holders that were looked at
 
-    def given(self, wanted: Wanted, call: Callable[..., Any], frame: FrameType, *, is_open: bool) -> Any:
+    def given(self, wanted: Wanted, call: Callable[..., Any], frame: FrameType | None, *, is_open: bool) -> Any:
         """The value: as it was kept, or made and perhaps kept."""
         began, self._batch_seconds = time.thread_time(), 0.0
         found = attempt(self._found, wanted, frame) if is_open else None
@@ -144,7 +144,7 @@ class CheckedMemo:
 
     # -- finding
 
-    def _found(self, wanted: Wanted, frame: FrameType) -> Any:
+    def _found(self, wanted: Wanted, frame: FrameType | None) -> Any:
         """A copy of a kept value in a tuple, what is to be filled, or nothing."""
         kept, index = self._of(wanted.holder), wanted.key
         entry = kept.entries.get(index)
@@ -188,13 +188,13 @@ class CheckedMemo:
         gone = self._holders.pop(number, None)
         self.memory.nbytes -= gone[1].nbytes if gone is not None else 0
 
-    def _holds(self, kept: Kept, entry: Entry, frame: FrameType) -> bool:
+    def _holds(self, kept: Kept, entry: Entry, frame: FrameType | None) -> bool:
         """Whether an item would be made now as it was."""
         if not self._is_current(kept, entry, frame) or not kept.reads.hold(entry.single):
             return False
         return all(file_state(path) == state for path, state in entry.files)
 
-    def _is_current(self, kept: Kept, entry: Entry, frame: FrameType) -> bool:
+    def _is_current(self, kept: Kept, entry: Entry, frame: FrameType | None) -> bool:
         """Whether settings, library code and what an item shares with others are as they were; once a batch."""
         held = self._held
         if held is None:
@@ -204,7 +204,7 @@ class CheckedMemo:
                 self._around = now
                 self._forget()
                 return False
-            held = self._held = set() if self.has_batches and _is_plain_loop(frame) else None
+            held = self._held = set() if frame is not None and _is_plain_loop(frame) else None
             self._batch_seconds += time.thread_time() - began
         if held is None or id(entry.shared) not in held:
             began = time.thread_time()
@@ -233,7 +233,7 @@ class CheckedMemo:
 
     # -- filling
 
-    def _filled(self, fill: _Fill, wanted: Wanted, call: Any, frame: FrameType) -> Any:
+    def _filled(self, fill: _Fill, wanted: Wanted, call: Any, frame: FrameType | None) -> Any:
         """The item, kept: made by its checked twin, or as written if that cannot be or is proven to do the same."""
         began, kept, index = time.thread_time(), fill.kept, wanted.key
         as_others = kept.recipe is not None and kept.made % FOLLOW_EVERY != 0
@@ -427,7 +427,7 @@ def _is_alike(value: Any, other: Any) -> bool:
     return True
 
 
-def _is_plain_loop(frame: FrameType) -> bool:
+def _is_plain_loop(frame: FrameType | None) -> bool:
     """Whether torch goes through a list of indices, so that no code of the program runs between two items."""
     space = frame.f_locals
     return type(space.get(".0", space.get("possibly_batched_index"))) in _LISTS

@@ -32,12 +32,11 @@ class FunctionMemo(CheckedMemo):
         caller = Caller(site.info)
 
         def called(function: Any, /, *args: Any, **keywords: Any) -> Any:
-            frame = _getframe(1)
-            call = caller.in_module(frame.f_globals)
+            call = caller.in_module(_getframe(1).f_globals)
             wanted = attempt(self._wanted, function, args, keywords) if self._is_open() else None
             if type(wanted) is not Wanted:
                 return call(function, args, keywords)
-            value = self.given(wanted, call, frame, is_open=True)
+            value = self.given(wanted, call, None, is_open=True)  # to ask a frame for its variables would hold them
             attempt(self._give_up_where_nothing_repeats, wanted)
             return value
 
