@@ -158,7 +158,7 @@ def test_calls_with_effects_are_not_kept(tmp_path, monkeypatch, name):
     memo = calls_of()
     both(item_programs.REFUSED[name][1], tmp_path, monkeypatch, memo)
     assert memo.trial.calls == 0
-    assert not memo.trial.active or name == "super", "three refusals, and it is not tried again"
+    assert not memo.trial.active, "three refusals, and it is not tried again"
 
 
 class Sample:

@@ -204,7 +204,7 @@ class CheckedMemo:
                 self._around = now
                 self._forget()
                 return False
-            held = self._held = set() if frame is not None and _is_plain_loop(frame) else None
+            held = self._held = set() if self.has_batches and frame is not None and _is_plain_loop(frame) else None
             self._batch_seconds += time.thread_time() - began
         if held is None or id(entry.shared) not in held:
             began = time.thread_time()
@@ -259,7 +259,7 @@ class CheckedMemo:
         self._spend(between - began + time.thread_time() - ended)
         return original
 
-    def _is_as_recipe(self, kept: Kept, frame: FrameType) -> bool:
+    def _is_as_recipe(self, kept: Kept, frame: FrameType | None) -> bool:
         """Whether the recipe would be made now as it was, but for its index."""
         recipe = kept.recipe
         return (
@@ -427,7 +427,7 @@ def _is_alike(value: Any, other: Any) -> bool:
     return True
 
 
-def _is_plain_loop(frame: FrameType | None) -> bool:
+def _is_plain_loop(frame: FrameType) -> bool:
     """Whether torch goes through a list of indices, so that no code of the program runs between two items."""
     space = frame.f_locals
     return type(space.get(".0", space.get("possibly_batched_index"))) in _LISTS

@@ -52,7 +52,7 @@ class FunctionMemo(CheckedMemo):
         if type(inner) is not FunctionType:
             self.trial.decline("it is not written in Python")
             return None
-        if inner.__closure__ is not None:
+        if inner.__code__.co_freevars not in ((), ("__class__",)):
             self.trial.decline("it holds variables of the function that made it")  # and would live on with them
             return None
         holder = function.__self__ if is_method and not isinstance(function.__self__, type) else inner

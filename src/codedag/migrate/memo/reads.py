@@ -95,16 +95,6 @@ def weakly(value: Any) -> Callable[[], Any]:
         return lambda: value
 
 
-def _held_weakly(value: Any) -> Any:
-    """A weak reference to an object of a class that is written in Python, if there can be one; else the value."""
-    if type(value).__flags__ & _HEAP_TYPE and type(value).__weakrefoffset__:
-        return weakref.ref(value)
-    return value
-
-
-_HEAP_TYPE = 1 << 9
-
-
 class Reads:
     """Collects what one item reads; each thing once."""
 
@@ -147,7 +137,6 @@ class Reads:
 
     def again(self, function: Callable[..., Any], args: tuple[Any, ...], value: Any) -> None:
         """What a cheap function without effects gives for these arguments."""
-        args = tuple(map(_held_weakly, args))  # an object must not live on because one of its slots was read
         self._every[AGAIN, len(self._every)] = (AGAIN, function, args, frozen(value))
 
     def indexed(self, holder: Any, index: int, value: Any) -> None:
@@ -186,7 +175,7 @@ class Reads:
 
     def _holds(self, kind: int, holder: Any, name: Any, value: Any) -> bool:
         if kind == AGAIN:
-            return is_unchanged(holder(*(each() if type(each) is weakref.ref else each for each in name)), value)
+            return is_unchanged(holder(*name), value)
         if kind == INDEXED:
             return is_unchanged(holder[name], value)
         if kind == CODE:
