@@ -223,7 +223,8 @@ class Usual(Slotted):
 
 
 @pytest.mark.parametrize("kind", [Slotted, Usual])
-def test_an_object_whose_method_is_kept_goes_with_the_program_s_last_reference(kind):
+def test_an_object_whose_method_is_kept_goes_with_the_program_s_last_reference(kind, monkeypatch):
+    monkeypatch.setattr("codedag.migrate.memo.function_memo.OBJECT_CALLS_MIN", 0)
     memo = calls_of(expects_repeats=lambda: True)
     take, held = memo.variant(Site), kind(3)
     assert [take(held.doubled) for _ in range(4)] == [6] * 4
