@@ -32,6 +32,7 @@ __all__ = ["InstrumentedFile", "Program", "Swap", "functions_of"]
 #: Source bytes of a script above which it is loaded plain unless its doubled code is in the cache: doubling takes
 #: 4 to 8 us a byte, and a program that may turn out to be short must not wait longer than 0.1 s for it.
 DOUBLED_NBYTES_MAX = 20_000
+_OTHER_SOURCE = "it was loaded again from another source"
 _TOO_DEEP = "its expressions are nested too deeply to rewrite"
 _NOT_SELECTED = "it was not selected"
 
@@ -99,6 +100,8 @@ class Program:
         why = _NOT_SELECTED if main and not self.selection.wants_module("__main__") else ""
         if doubled_only and not why:
             why = self._too_long_to_double(path, source)
+        if path in self.files and self.files[path].source != source:
+            why = _OTHER_SOURCE  # code of the one must never reach functions of the other
         if not self.loads_with_sites or why:
             return self._left(path, source, plain, why)
         try:

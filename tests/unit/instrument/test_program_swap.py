@@ -298,3 +298,15 @@ def test_the_code_of_a_module_itself_is_never_replaced(tmp_path: Path) -> None:
     program.settle(path, "")
     assert program.install(path, [""]) == []
     assert not program.has_left_over()
+
+
+def test_other_source_of_a_file_that_was_loaded_runs_as_written(tmp_path):
+    """Code of the one source must never reach functions of the other: a module was edited and loaded again."""
+    path, program = str(tmp_path / "helper.py"), Program([tmp_path])
+    first, other = b"def f(a):\n    return a.mean() / 2\n", b"def f(a):\n    return a.mean() / 4\n"
+    program.load(path, first)
+    code = program.load(path, other)
+    assert code == compile(other, path, "exec", dont_inherit=True)
+    assert program.files[path].source == first
+    assert "another source" in program.left_plain[path]
+    assert program.load(path, first) != compile(first, path, "exec", dont_inherit=True), "the same one has sites again"
