@@ -177,6 +177,45 @@ class Sample:
         return numpy.arange(count)
 
 
+class Scaled:
+    """A class method that other classes share."""
+
+    factor = 2
+
+    @classmethod
+    def row(cls, count):
+        return numpy.arange(count) * cls.factor
+
+
+class Tripled(Scaled):
+    factor = 3
+
+
+def test_a_class_method_is_kept_for_each_class():
+    take = calls_of(expects_repeats=lambda: True).variant(Site)
+    for _ in range(6):
+        for kind in (Scaled, Tripled):
+            assert same(kind.row(5), take(kind.row, 5))
+
+
+class Counting(type(Path())):
+    """A path that holds more than its text."""
+
+    count = 0
+
+
+def lines(path):
+    return numpy.arange(3) + path.count
+
+
+def test_paths_of_the_program_s_own_kind_are_no_keys():
+    take = calls_of(expects_repeats=lambda: True).variant(Site)
+    for number in range(6):
+        path = Counting("x")
+        path.count = number
+        assert same(lines(path), take(lines, path))
+
+
 @pytest.mark.parametrize("method", ["squares", "counted"])
 @pytest.mark.parametrize("calls", [4, 40])
 def test_objects_live_as_long_as_the_program_holds_them(method, calls):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from sys import _getframe
 from types import FunctionType, MethodType
 from typing import Any
@@ -19,6 +19,7 @@ from codedag.migrate.memo.key import is_plain, told_apart
 #: Calls below this are not kept: looking whether everything is as it was takes 50 to 100 us.
 CALL_SECONDS_MIN = 0.4e-3
 OBJECT_CALLS_MIN = 16  # of methods of one object before they are followed: what is short-lived is left alone
+_PATHS = frozenset({type(Path()), type(PurePath())})
 HOPEFUL_CALLS = 400  # calls without one whose arguments came again, after which none is expected
 
 
@@ -55,12 +56,13 @@ class FunctionMemo(CheckedMemo):
         if inner.__code__.co_freevars not in ((), ("__class__",)):
             self.trial.decline("it holds variables of the function that made it")  # and would live on with them
             return None
-        holder = function.__self__ if is_method and not isinstance(function.__self__, type) else inner
+        kind = function.__self__ if is_method and isinstance(function.__self__, type) else None  # of a class method
+        holder = function.__self__ if is_method and kind is None else inner
         if not all(map(_is_key, (*args, *keywords.values()))):
             self.trial.decline("arguments that cannot be compared")
             return None
         parts = (*map(_told_apart, args), *map(_told_apart, keywords.values()))
-        key = (inner, len(args), tuple(keywords), *parts)
+        key = (inner, kind, len(args), tuple(keywords), *parts)
         return Wanted(holder, key, function, args, keywords)
 
     def _may_fill(self, kept: Kept, has_come: bool) -> bool:
@@ -83,8 +85,8 @@ class FunctionMemo(CheckedMemo):
 
 
 def _is_key(value: Any) -> bool:
-    return is_plain(value) or isinstance(value, PurePath)
+    return is_plain(value) or type(value) in _PATHS
 
 
 def _told_apart(value: Any) -> Any:
-    return (type(value), value) if isinstance(value, PurePath) else told_apart(value)
+    return (type(value), value) if type(value) in _PATHS else told_apart(value)
