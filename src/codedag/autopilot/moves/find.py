@@ -272,10 +272,16 @@ def python_calls(
 
 
 def _is_python(name: str) -> bool:
-    """Whether a name is that of a function or method that is written in Python, and not in torch or numpy."""
-    if name.partition(".")[0] in PROTECTED_PACKAGES:
+    """Whether a name is that of a function or method that is written in Python, and of which nothing else is known.
+
+    Functions of torch and numpy are not followed; those with a substitute, or in the table of effects, have other moves.
+    """
+    from codedag.backends.known import knowledge
+
+    if name.partition(".")[0] in PROTECTED_PACKAGES or find(name, "cpu"):
         return False
-    return "<locals>" in name or isinstance(_resolved(name), FunctionType)
+    found = _resolved(name)
+    return "<locals>" in name or (isinstance(found, FunctionType) and knowledge().row_of(found) is None)
 
 
 def _resolved(name: str) -> Any:
