@@ -274,7 +274,7 @@ def python_calls(
 def _is_python(name: str) -> bool:
     """Whether a name is that of a function or method that is written in Python, and of which nothing else is known.
 
-    Functions of torch and numpy are not followed; those with a substitute, or in the table of effects, have other moves.
+    Those of torch and numpy are not followed; those with a substitute, or in the table of effects, have other moves.
     """
     from codedag.backends.known import knowledge
 
