@@ -56,7 +56,8 @@ def test_a_run_is_shown_with_its_verdict_first_and_what_is_slow(ask, codedag_hom
     lines = out.splitlines()
     assert lines[2] == "this run was slower by 4 %; next time train.py:33 stays as it is"
     assert sum(line.startswith("speed ") and len(line) <= 80 for line in lines) == 1
-    assert "what is slow (share of the process's CPU time, 22.0 s, with all that is called):" in lines
+    assert "hot places (share of the run, seconds, and what could be done):" in lines
+    assert "hot functions (share of the process's CPU time, 22.0 s, with all that is called):" in lines
     assert "\x1b" not in out
     assert "this run was slower by 4 %" in ask("runs")[1]
     assert json.loads(ask("runs", "--json")[1])["runs"][0]["gain"] == pytest.approx(0.96)
