@@ -16,7 +16,7 @@ from codedag.migrate.guard import attempt
 from codedag.migrate.memo.checked_memo import CheckedMemo, Kept, Wanted
 from codedag.migrate.memo.key import is_plain, told_apart
 
-#: Calls below this are not kept: looking whether everything is as it was takes 50 to 100 us.
+#: Calls below this are not kept: looking whether all is as it was may take 50 to 100 us (estimated from items).
 CALL_SECONDS_MIN = 0.4e-3
 OBJECT_CALLS_MIN = 16  # of methods of one object before they are followed: what is short-lived is left alone
 _PATHS = frozenset({type(Path()), type(PurePath())})
