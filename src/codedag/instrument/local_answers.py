@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-#: 16 kB take about 120 to 200 ms of CPU (reckoned: 8 kB took 60 to 100); starting the compiler process takes 300 ms more.
+#: 16 kB take about 120 to 200 ms of CPU (reckoned: 8 kB took 60 to 100); starting the compiler process 300 ms more.
 LOCAL_SOURCE_NBYTES_MAX = 16_000
 
 
